@@ -1,0 +1,2 @@
+//! The curricle program.
+fn main() {}

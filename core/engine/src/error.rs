@@ -1,0 +1,81 @@
+//! What can go wrong, and which exit code it has.
+
+use crate::recipe::Problems;
+use std::path::{Path, PathBuf};
+
+/// Result of everything in the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the engine could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The recipe has problems; all of them are listed.
+    #[error(transparent)]
+    Recipe(#[from] Problems),
+    /// The command cannot be carried out as typed.
+    #[error("{0}")]
+    Usage(String),
+    /// A file could not be read or written.
+    #[error("cannot {action} `{path}`: {source}")]
+    File {
+        /// `read`, `write`, `create`, …
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file was read but is not what it should be.
+    #[error("`{path}`: {message}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// A component failed.
+    #[error("{kind} `{name}`: {source}")]
+    Component {
+        /// `loss`, `sampler` or `weights`.
+        kind: curricle_sdk::Kind,
+        /// Its name.
+        name: String,
+        /// What it said.
+        source: curricle_sdk::Error,
+    },
+    /// libtorch failed outside a component.
+    #[error("while {during}: {source}")]
+    Torch {
+        /// What was going on.
+        during: &'static str,
+        /// What it said.
+        source: curricle_sdk::Error,
+    },
+    /// Another process works on the same run.
+    #[error("another process is working on `{0}`; wait for it, or choose another folder with `--out`")]
+    Busy(PathBuf),
+    /// Stopped by a signal; a checkpoint was written.
+    #[error("interrupted; run the same command again to go on from `{0}`")]
+    Interrupted(PathBuf),
+    /// Anything else that ends a run.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// The exit code of the program: 2 for what the user typed or wrote, 75 for interrupted and
+    /// resumable, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Recipe(_) | Error::Usage(_) => 2,
+            Error::Interrupted(_) => 75,
+            _ => 1,
+        }
+    }
+
+    /// Shorthand for a failed file operation, for use with `map_err`.
+    pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.as_ref().to_path_buf();
+        move |source| Error::File { action, path, source }
+    }
+}

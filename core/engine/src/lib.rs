@@ -1,0 +1,18 @@
+//! From a recipe to a finished run.
+//!
+//! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
+//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
+//! result, all of it held together by [`run`].
+
+pub mod backbone;
+pub mod data;
+pub mod device;
+pub mod error;
+pub mod eval;
+pub mod recipe;
+pub mod registry;
+pub mod run;
+pub mod track;
+pub mod train;
+
+pub use error::{Error, Result};

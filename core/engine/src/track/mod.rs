@@ -1,0 +1,1 @@
+//! TensorBoard, metrics files and progress.

@@ -1,0 +1,42 @@
+//! Named numbers a component wants to see in TensorBoard.
+
+use tch::Tensor;
+
+/// Collects named scalars during one call.
+///
+/// Numbers stay on the device until the engine reads all of them at once, and closures run only
+/// on the steps that are logged: a component may log freely without slowing training down.
+#[derive(Debug, Default)]
+pub struct Log {
+    enabled: bool,
+    scalars: Vec<(String, Tensor)>,
+}
+
+impl Log {
+    /// A log that keeps what it is given.
+    pub fn enabled() -> Self {
+        Self { enabled: true, scalars: Vec::new() }
+    }
+
+    /// A log that drops everything.
+    pub fn disabled() -> Self {
+        Self::default()
+    }
+
+    /// Whether scalars are kept during this call.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Logs a one-element tensor under a name such as `informative_positives`.
+    pub fn scalar(&mut self, name: &str, value: impl FnOnce() -> Tensor) {
+        if self.enabled {
+            self.scalars.push((name.to_string(), value().detach()));
+        }
+    }
+
+    /// Everything logged so far.
+    pub fn into_scalars(self) -> Vec<(String, Tensor)> {
+        self.scalars
+    }
+}

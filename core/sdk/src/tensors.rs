@@ -1,0 +1,87 @@
+//! Tensors that a component declares and the engine owns.
+
+use std::collections::BTreeMap;
+use tch::Tensor;
+
+/// The sizes a declaration may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of training classes; labels run from 0 to `classes - 1`.
+    pub classes: i64,
+    /// Number of training samples; sample ids run from 0 to `samples - 1`.
+    pub samples: i64,
+    /// Size of the embedding.
+    pub embedding: i64,
+}
+
+/// How a declared tensor starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// Every element the same.
+    Constant(f64),
+    /// Independent normal numbers with mean 0.
+    Normal {
+        /// Their standard deviation.
+        std: f64,
+    },
+}
+
+/// One tensor a component needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorSpec {
+    /// Its name, unique within the component.
+    pub name: &'static str,
+    /// Its shape.
+    pub shape: Vec<i64>,
+    /// How it starts.
+    pub init: Init,
+    /// Whether the optimiser moves it.
+    pub trainable: bool,
+    /// The optimiser's parameter group, whose learning rate a recipe can scale
+    /// (`optimizer.groups.<group>.lr_scale`). Unused for tensors that are not trainable.
+    pub group: &'static str,
+    /// The group's learning-rate scale where the recipe says nothing.
+    pub lr_scale: f64,
+}
+
+impl TensorSpec {
+    /// A tensor the optimiser moves, in the parameter group of its own name.
+    pub fn trainable(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
+        Self { name, shape: shape.into(), init, trainable: true, group: name, lr_scale: 1.0 }
+    }
+
+    /// A tensor that is only remembered from call to call.
+    pub fn state(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
+        Self { name, shape: shape.into(), init, trainable: false, group: "", lr_scale: 1.0 }
+    }
+
+    /// The same with another default learning-rate scale.
+    pub fn lr_scale(mut self, scale: f64) -> Self {
+        self.lr_scale = scale;
+        self
+    }
+}
+
+/// The declared tensors of one component, by name.
+#[derive(Debug, Default)]
+pub struct Tensors(BTreeMap<String, Tensor>);
+
+impl Tensors {
+    /// The tensor of that name.
+    ///
+    /// # Panics
+    /// If the component did not declare it, which is a mistake in the component.
+    pub fn get(&self, name: &str) -> &Tensor {
+        self.0.get(name).unwrap_or_else(|| panic!("tensor `{name}` was used but not declared"))
+    }
+
+    /// Adds a tensor or replaces it.
+    pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) {
+        self.0.insert(name.into(), tensor);
+    }
+
+    /// All of them, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+}

@@ -1,0 +1,86 @@
+//! Weight schemes: how much each training sample counts.
+
+use crate::{Advice, DataFacts, Result, Shape, TensorSpec, Tensors};
+use tch::Tensor;
+
+/// What is known of the recipe's loss; schemes built on a loss take their constants from it.
+#[derive(Debug, Clone, Copy)]
+pub struct LossInfo<'a> {
+    /// Its name, e.g. `bspml`.
+    pub name: &'a str,
+    /// Its settings, defaults filled in.
+    pub settings: &'a serde_json::Value,
+}
+
+impl LossInfo<'_> {
+    /// A numeric setting of the loss, if it has one of that name.
+    pub fn number(&self, setting: &str) -> Option<f64> {
+        self.settings.get(setting).and_then(serde_json::Value::as_f64)
+    }
+}
+
+/// What a weight scheme gets to see after the θ-phase of a round.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// The round, counted from 1.
+    pub round: u64,
+    /// Rounds in the whole run.
+    pub rounds: u64,
+    /// The run's seed.
+    pub seed: u64,
+    /// Eval-mode embeddings of the whole training set `[N, D]`, unit norm, without gradient, on
+    /// the training device; absent if the scheme said it does not need them.
+    pub embeddings: Option<&'a Tensor>,
+    /// The (possibly noisy) label of every training sample, from 0 to C-1.
+    pub labels: &'a [i64],
+    /// Current weights, in [0, 1].
+    pub weights: &'a [f64],
+    /// The tensors the scheme declared. In-place changes are kept.
+    pub tensors: &'a Tensors,
+    /// The recipe's loss.
+    pub loss: LossInfo<'a>,
+    /// Overrides the age λ that the scheme's own schedule would give this round.
+    pub age: Option<f64>,
+}
+
+/// What a weight scheme decides.
+#[derive(Debug, Clone, Default)]
+pub struct WeightUpdate {
+    /// The new weight of every sample, in [0, 1].
+    pub weights: Vec<f64>,
+    /// Named numbers for the log, such as `lambda` and `objective`.
+    pub scalars: Vec<(String, f64)>,
+    /// Named numbers for each sample, such as `xi_pos`; they go into `samples.csv`.
+    pub columns: Vec<(String, Vec<f64>)>,
+}
+
+/// Decides, after each θ-phase, how much every training sample counts in the next one.
+pub trait WeightScheme: Send + Sync {
+    /// The weights of the next round.
+    fn update(&self, round: &Round) -> Result<WeightUpdate>;
+
+    /// Whether `update` looks at the embeddings. Computing them costs a pass over the data.
+    fn needs_embeddings(&self) -> bool {
+        true
+    }
+
+    /// Whether all weights stay 1 for ever, so that losses may skip weighting altogether.
+    fn is_uniform(&self) -> bool {
+        false
+    }
+
+    /// Tensors to be remembered from round to round.
+    fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
+        Vec::new()
+    }
+
+    /// Refuses settings that cannot be used together. Called once, before anything else.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Settings that are legal but will disappoint.
+    fn advice(&self, _data: &DataFacts, _loss: &LossInfo) -> Vec<Advice> {
+        Vec::new()
+    }
+}

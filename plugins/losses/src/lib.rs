@@ -1,0 +1,1 @@
+//! The built-in losses, one file each.

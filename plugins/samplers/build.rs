@@ -1,0 +1,8 @@
+//! Lets this crate's test programs find libtorch.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if let Ok(lib) = std::env::var("DEP_CURRICLE_SDK_LIBTORCH_LIB") {
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{lib}");
+    }
+}

@@ -1,0 +1,1 @@
+//! The built-in samplers, one file each.

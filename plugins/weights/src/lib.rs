@@ -1,0 +1,1 @@
+//! The built-in weights, one file each.
