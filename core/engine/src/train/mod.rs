@@ -1,1 +1,4 @@
 //! The training loop and its parts.
+
+pub mod optimizer;
+pub mod schedule;
