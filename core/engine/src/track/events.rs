@@ -44,15 +44,14 @@ impl EventWriter {
         let mut version = Event::new();
         version.set_file_version("brain.Event:2".into());
         writer.add(version);
-        if let Some(step) = resume_step {
-            let mut log = SessionLog::new();
-            log.set_status(SessionLog_SessionStatus::START);
-            let mut start = Event::new();
-            // TensorBoard drops everything from this step on, this step included.
-            start.set_step(signed(step).saturating_add(1));
-            start.set_session_log(log);
-            writer.add(start);
-        }
+        // TensorBoard drops everything from the step of a start on, this step included. One of its
+        // two readers takes the first start it sees for the run's own, so each file begins with one.
+        let mut log = SessionLog::new();
+        log.set_status(SessionLog_SessionStatus::START);
+        let mut start = Event::new();
+        start.set_step(resume_step.map_or(0, |step| signed(step).saturating_add(1)));
+        start.set_session_log(log);
+        writer.add(start);
         writer
     }
 

@@ -63,7 +63,12 @@ pub struct Progress {
     recall_at_1: Option<f64>,
     started: Instant,
     epoch_started: Instant,
-    images_before_epoch: u64,
+    epoch_images: u64,
+    /// When the last step or evaluation ended.
+    last: Instant,
+    /// Time spent in steps, not in evaluation: altogether and in this epoch.
+    training: Duration,
+    epoch_training: Duration,
 }
 
 impl Progress {
@@ -89,7 +94,10 @@ impl Progress {
             recall_at_1: None,
             started: now,
             epoch_started: now,
-            images_before_epoch: 0,
+            epoch_images: 0,
+            last: now,
+            training: Duration::ZERO,
+            epoch_training: Duration::ZERO,
         }
     }
 
@@ -97,11 +105,16 @@ impl Progress {
     pub fn step(&mut self, images: usize, loss: Option<f64>) {
         self.steps += 1;
         self.images += images as u64;
+        self.epoch_images += images as u64;
+        let took = self.last.elapsed();
+        self.training += took;
+        self.epoch_training += took;
+        self.last += took;
         self.loss = loss.or(self.loss);
         if self.mode == ProgressMode::Bar {
             let epoch = (self.epochs_done + 1).min(self.epochs);
             self.bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
-            let rate = per_second(self.images, self.started.elapsed());
+            let rate = per_second(self.images, self.training);
             let parts = [self.loss.map(loss_text), self.recall_at_1.map(recall_text), Some(rate), self.time_left()];
             self.bar.set_message(parts.into_iter().flatten().collect::<Vec<_>>().join("  "));
             self.bar.set_position(self.steps_before + self.steps);
@@ -115,8 +128,10 @@ impl Progress {
         if self.mode == ProgressMode::Lines {
             print(&format!("{}\n", self.epoch_line(summary, self.epoch_started.elapsed())));
         }
-        self.epoch_started = Instant::now();
-        self.images_before_epoch = self.images;
+        self.last = Instant::now();
+        self.epoch_started = self.last;
+        self.epoch_images = 0;
+        self.epoch_training = Duration::ZERO;
     }
 
     /// Says something above the bar, or as a line of its own. Quiet runs say nothing.
@@ -133,7 +148,7 @@ impl Progress {
 
     fn epoch_line(&self, summary: &EpochSummary, took: Duration) -> String {
         let width = self.epochs.to_string().len();
-        let rate = per_second(self.images - self.images_before_epoch, took);
+        let rate = per_second(self.epoch_images, self.epoch_training);
         let mut parts = vec![format!("epoch {:>width$}/{}", self.epochs_done, self.epochs), loss_text(summary.loss)];
         parts.extend(summary.recall_at_1.map(recall_text));
         parts.extend([rate, duration(took)]);
@@ -199,9 +214,10 @@ mod tests {
         progress.started = Instant::now() - Duration::from_secs(4);
         (0..4).for_each(|_| progress.step(64, Some(0.5)));
         progress.epochs_done = 1;
+        progress.epoch_training = Duration::from_secs(2);
         let summary = EpochSummary { loss: 0.25, recall_at_1: Some(0.6731) };
         let line = progress.epoch_line(&summary, Duration::from_secs(4));
-        assert_eq!(line, "epoch  1/10  loss 0.2500  R@1 67.31 %  64 images/s  4.0 s  36.0 s left");
+        assert_eq!(line, "epoch  1/10  loss 0.2500  R@1 67.31 %  128 images/s  4.0 s  36.0 s left");
         progress.epochs_done = 10;
         let line = progress.epoch_line(&EpochSummary { loss: f64::NAN, recall_at_1: None }, Duration::from_secs(2));
         assert_eq!(line, "epoch 10/10  loss NaN  128 images/s  2.0 s");
