@@ -146,6 +146,7 @@ impl Default for StrokesRecipe {
 pub struct FeaturesRecipe {
     /// A safetensors file with `features [N,F]`, `labels [N]` and optionally `paths`; relative to
     /// the recipe that names it.
+    #[schemars(extend("x-path" = true))]
     pub path: PathBuf,
 }
 
@@ -197,6 +198,7 @@ pub enum NoiseRecipe {
     /// Labels from a CSV file of `path,label`.
     List {
         /// The file; relative to the recipe that names it.
+        #[schemars(extend("x-path" = true))]
         path: PathBuf,
         /// The label that stands for the first class in the file.
         #[serde(default)]
@@ -228,6 +230,7 @@ pub enum BackboneRecipe {
     Mlp {
         /// Sizes of the hidden layers.
         #[serde(default = "mlp_hidden")]
+        #[schemars(inner(range(min = 1)))]
         hidden: Vec<i64>,
         /// Share of hidden activations dropped during training.
         #[serde(default)]
@@ -287,9 +290,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the two running averages.
         #[serde(default = "adam_betas")]
+        #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Pull of parameters towards 0, added to the gradient.
         #[serde(default)]
@@ -303,9 +308,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the two running averages.
         #[serde(default = "adam_betas")]
+        #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Pull of parameters towards 0, apart from the gradient.
         #[serde(default = "adamw_decay")]
@@ -319,9 +326,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the running average of squares.
         #[serde(default = "rmsprop_alpha")]
+        #[schemars(range(min = 0.0, max = 1.0))]
         alpha: f64,
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Share of the last step that is taken again.
         #[serde(default)]
@@ -431,6 +440,7 @@ pub struct EvalRecipe {
     #[schemars(range(min = 1))]
     pub every: u64,
     /// The values of K for Recall@K.
+    #[schemars(inner(range(min = 1)))]
     pub recall_at: Vec<usize>,
     /// When to cluster for NMI and AMI.
     pub cluster: ClusterWhen,
