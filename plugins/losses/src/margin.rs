@@ -197,10 +197,84 @@ fn draw_negatives(distances: &Tensor, negative: &Tensor, dimensions: i64) -> Dra
     let total = cumulative.narrow(1, distances.size()[1] - 1, 1);
     // Strictly below the total, so that a place with weight is always hit.
     let below = total.nextafter(&total.zeros_like());
-    let points = (cumulative.rand_like() * &total).minimum(&below);
+    // In f32 whatever the precision, so that every precision draws the same numbers.
+    let uniform = Tensor::rand(distances.size(), (Kind::Float, distances.device())).to_kind(distances.kind());
+    let points = (uniform * &total).minimum(&below);
     let negatives =
         points.searchsorted(&cumulative, false, true, "right", None::<&Tensor>).clamp_max(distances.size()[1] - 1);
     Drawn { negatives, exists: total.gt(0.0) }
 }
 
 register_loss!("margin", Margin, "margin loss with distance-weighted sampling and a learnable boundary");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Six rows: an anchor of class 0 and negatives at these distances from it.
+    fn distances(of_anchor: [f64; 6]) -> (Tensor, Tensor) {
+        let row = Tensor::from_slice(&of_anchor).unsqueeze(0);
+        let negative = Tensor::from_slice(&[false, true, true, true, true, true]).unsqueeze(0);
+        (row.repeat([6, 1]), negative.repeat([6, 1]))
+    }
+
+    #[test]
+    fn negatives_are_drawn_by_the_inverse_density_of_their_distance() {
+        let d: f64 = 8.0;
+        let places: [f64; 6] = [0.0, 0.3, 0.5, 0.9, 1.3, 1.45];
+        let (distances, negative) = distances(places);
+        let weight = |place: f64| {
+            let place = place.max(0.5);
+            place.powf(2.0 - d) * (1.0 - place * place / 4.0).powf((3.0 - d) / 2.0)
+        };
+        let mut expected: Vec<f64> = places.iter().map(|&place| weight(place)).collect();
+        (expected[0], expected[5]) = (0.0, 0.0);
+        let total: f64 = expected.iter().sum();
+
+        let rounds = 500;
+        let mut hits = Tensor::zeros([6], (Kind::Double, Device::Cpu));
+        for _ in 0..rounds {
+            let drawn = draw_negatives(&distances, &negative, d as i64);
+            hits += drawn.negatives.flatten(0, -1).bincount(None::<&Tensor>, 6);
+        }
+        let hits = Vec::<f64>::try_from(hits).unwrap();
+        let draws = f64::from(rounds * 36);
+        for (hit, expected) in hits.iter().zip(expected) {
+            let share = expected / total;
+            let deviation = (draws * share * (1.0 - share)).sqrt();
+            assert!((hit - draws * share).abs() <= 5.0 * deviation, "{hits:?}, expected {}", draws * share);
+        }
+    }
+
+    #[test]
+    fn a_row_of_far_negatives_does_not_underflow_beside_one_of_near_ones() {
+        let (near, negative) = distances([0.0, 0.5, 0.6, 0.7, 0.8, 0.9]);
+        let (far, _) = distances([0.0, 1.39, 1.39, 1.5, 1.5, 1.5]);
+        let both = Tensor::cat(&[near.narrow(0, 0, 3), far.narrow(0, 0, 3)], 0).to_kind(Kind::Float);
+        let drawn = draw_negatives(&both, &negative, 512);
+        assert_eq!(drawn.exists.sum(Kind::Int64).int64_value(&[]), 6);
+        let of_far = Vec::<i64>::try_from(drawn.negatives.narrow(0, 3, 3).flatten(0, -1)).unwrap();
+        assert!(of_far.iter().all(|n| [1, 2].contains(n)), "{of_far:?}");
+    }
+
+    #[test]
+    fn a_row_without_near_enough_negatives_forms_no_triplets() {
+        let (far, negative) = distances([0.0, 1.4, 1.5, 1.6, 1.7, 1.8]);
+        let drawn = draw_negatives(&far, &negative, 8);
+        assert_eq!(drawn.exists.sum(Kind::Int64).int64_value(&[]), 0);
+        let triplets = Triplets { ap: far.ones_like(), an: negative.to_kind(Kind::Double) };
+        let (as_positive, as_negative) = sampled_triplets(&triplets, &drawn);
+        assert_eq!((as_positive + as_negative).abs().sum(None).double_value(&[]), 0.0);
+    }
+
+    #[test]
+    fn every_positive_pair_has_one_negative() {
+        let (near, negative) = distances([0.0, 0.5, 0.6, 0.7, 0.8, 0.9]);
+        let ap = Tensor::from_slice(&[1.0, 0.0, 1.0, 1.0, 0.0, 0.0]).unsqueeze(0).repeat([6, 1]);
+        let triplets = Triplets { ap, an: negative.to_kind(Kind::Double) };
+        let (as_positive, as_negative) = sampled_triplets(&triplets, &draw_negatives(&near, &negative, 8));
+        assert_eq!(as_positive, triplets.ap);
+        let rows = Vec::<f64>::try_from(as_negative.sum_dim_intlist(1, false, None)).unwrap();
+        assert_eq!(rows, [3.0; 6]);
+    }
+}
