@@ -4,7 +4,8 @@ mod settings;
 
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    NoiseRecipe, OptimizerRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    ListLabels, NoiseRecipe, OptimizerRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    UnknownLabels,
 };
 
 /// All problems of a recipe. (Placeholder until the loader is here.)
