@@ -41,6 +41,11 @@ impl Inputs {
         select().map(|t| self.with(t)).map_err(|e| Error::Torch { during: "selecting samples", source: e.into() })
     }
 
+    /// The same samples without a copy: both share their memory.
+    pub fn share(&self) -> Self {
+        self.with(self.tensor().shallow_clone())
+    }
+
     fn with(&self, tensor: Tensor) -> Self {
         match self {
             Inputs::Images(_) => Inputs::Images(tensor),

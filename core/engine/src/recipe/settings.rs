@@ -185,8 +185,8 @@ pub enum NoiseRecipe {
         /// Share of samples whose label is changed.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Samples that move together.
-        #[serde(default = "five")]
+        /// Similar samples that move together; published lists have about 2.
+        #[serde(default = "two")]
         #[schemars(range(min = 1))]
         cluster_size: usize,
         /// Decides which labels change. Default: the run's `seed`.
@@ -238,8 +238,8 @@ pub enum UnknownLabels {
     Class,
 }
 
-fn five() -> usize {
-    5
+fn two() -> usize {
+    2
 }
 
 /// The network below the embedding.

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn header_quotes_and_order_of_lines_do_not_matter() {
-        let text = "label,note,path\n\"class 2\",\"a, b\",\"/data/folder/4.jpg\"\nclass 1,,folder/3.jpg\n\
+        let text = "\u{feff}label,note,path\n\"class 2\",\"a, b\",\"/data/folder/4.jpg\"\nclass 1,,folder/3.jpg\n\
                     class 1,,2.jpg\nclass 0,,folder/1.jpg\nclass 2,,folder/0.jpg\n";
         let noisy = listed(text, 0, Names, UnknownLabels::Error).unwrap();
         assert_eq!(noisy.labels, [2, 0, 1, 1, 2]);

@@ -50,6 +50,7 @@ fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
         return Err(Error::Usage(format!("`jitter` of `strokes` must be 0 or more, not {jitter}")));
     }
     let bytes = [classes, per_class, size, size].iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    #[expect(clippy::slow_vector_initialization, reason = "`vec![]` aborts where memory does not suffice")]
     let mut images = Vec::new();
     match bytes {
         Some(bytes) if images.try_reserve_exact(bytes).is_ok() => {
