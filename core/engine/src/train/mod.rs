@@ -1,1 +1,3 @@
 //! The training loop and its parts.
+
+pub mod noise_report;
