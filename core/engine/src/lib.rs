@@ -10,7 +10,7 @@ pub mod device;
 pub mod doctor;
 pub mod error;
 pub mod eval;
-pub mod probe;
+pub mod files;
 pub mod recipe;
 pub mod registry;
 pub mod run;
