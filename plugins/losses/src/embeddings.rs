@@ -62,9 +62,9 @@ pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor 
 
 /// A scalar with the given value and first derivative by `tensor`.
 ///
-/// `tensor - tensor.detach()` is exactly 0, so the value stays exactly `value`, and the backward
+/// A finite number minus itself is exactly 0, so the value stays exactly `value`, and the backward
 /// pass is one multiplication. Second derivatives are not available.
 pub fn with_gradient(value: &Tensor, tensor: &Tensor, gradient: &Tensor) -> Tensor {
-    let zero = tensor - tensor.detach();
-    value + zero.flatten(0, -1).dot(&gradient.to_kind(tensor.kind()).flatten(0, -1))
+    let product = tensor.flatten(0, -1).dot(&gradient.to_kind(tensor.kind()).flatten(0, -1));
+    (&product - product.detach()) + value
 }
