@@ -9,6 +9,7 @@ pub mod data;
 pub mod device;
 pub mod error;
 pub mod eval;
+pub mod probe;
 pub mod recipe;
 pub mod registry;
 pub mod run;

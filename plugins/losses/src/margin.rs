@@ -1,7 +1,7 @@
 //! Margin loss with distance-weighted sampling (Wu et al., ICCV 2017).
 
 use crate::distances::Distances;
-use crate::embeddings::{Embeddings, with_gradient};
+use crate::embeddings::{Embeddings, gradient_of_squared_distances};
 use crate::masks::{Masks, one_hot};
 use crate::means::not_zero;
 use crate::{finite, not_negative};
@@ -105,17 +105,18 @@ impl Loss for Margin {
         let slope = (pulled - pushed) / &total;
         log.scalar("active_weight", || total);
 
-        let loss = embeddings.loss_of_squared_distances(&value, &distances.slope_of_squared(&slope));
-        // The boundary moves against the distances of its anchors.
-        Ok(match self.learn_beta {
-            LearnBeta::None => loss,
-            LearnBeta::Global => with_gradient(&loss, batch.tensors.get("beta"), &-slope.sum(None).view([1])),
+        let gradient = gradient_of_squared_distances(&embeddings.points, &distances.slope_of_squared(&slope));
+        // A boundary moves against the distances of its anchors.
+        let by_boundary = -slope.sum_dim_intlist(1, false, None);
+        let by_beta = match self.learn_beta {
+            LearnBeta::None => return Ok(embeddings.loss(&value, &gradient)),
+            LearnBeta::Global => by_boundary.sum(None),
             LearnBeta::Class => {
-                let beta = batch.tensors.get("beta");
-                let of_class = one_hot(batch.labels, beta.size()[0]).to_kind(kind);
-                with_gradient(&loss, beta, &-of_class.tr().mv(&slope.sum_dim_intlist(1, false, None)))
+                let classes = batch.tensors.get("beta").size()[0];
+                one_hot(batch.labels, classes).to_kind(kind).tr().mv(&by_boundary)
             }
-        })
+        };
+        Ok(embeddings.loss_with(&value, &gradient, batch.tensors.get("beta"), &by_beta))
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {

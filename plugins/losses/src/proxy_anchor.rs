@@ -1,6 +1,6 @@
 //! Proxy-Anchor (Kim et al., CVPR 2020).
 
-use crate::embeddings::{Embeddings, with_gradient};
+use crate::embeddings::Embeddings;
 use crate::masks::one_hot;
 use crate::means::{log_one_plus_sum_exp, not_zero};
 use crate::{finite, positive};
@@ -64,11 +64,12 @@ impl Loss for ProxyAnchor {
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
         let along = (&slope * cosines).sum_dim_intlist(0, false, None) * &inverse * &inverse;
         let slope = slope * inverse;
-        let loss = embeddings.loss(&(&pull + &push), &slope.mm(&raw));
+        let by_embedding = slope.mm(&raw);
         let by_proxy = slope.tr().mm(&embeddings.points) - raw * along.unsqueeze(1);
+        let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy);
         log.scalar("positive_term", || pull);
         log.scalar("negative_term", || push);
-        Ok(with_gradient(&loss, proxies, &by_proxy))
+        Ok(loss)
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {

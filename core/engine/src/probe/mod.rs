@@ -1,0 +1,7 @@
+//! Components on their own, on tensors from a file: for comparing an implementation with a
+//! reference.
+
+pub mod loss;
+mod settings;
+
+pub use settings::parse_settings;
