@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod error;
 pub mod eval;
 pub mod files;
+pub mod probe;
 pub mod recipe;
 pub mod registry;
 pub mod run;
