@@ -7,6 +7,7 @@
 pub mod backbone;
 pub mod data;
 pub mod device;
+pub mod doctor;
 pub mod error;
 pub mod eval;
 pub mod probe;

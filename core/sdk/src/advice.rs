@@ -19,7 +19,8 @@ impl Advice {
 /// What is known of the training data when advice is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct DataFacts<'a> {
-    /// Number of training samples in each class, in the order of class ids.
+    /// Number of training samples in each class, in the order of class ids; empty where nobody
+    /// knows yet.
     pub class_sizes: &'a [usize],
     /// Size of the embedding.
     pub embedding_size: usize,

@@ -1,13 +1,39 @@
 //! Recipes: what is to be computed.
+//!
+//! Text becomes a tree that remembers where everything was written ([`parse`]); trees of extended
+//! recipes and `--set` arguments are merged ([`merge`]) and walked once against the JSON Schema
+//! ([`validate`]), which finds every problem and fills in every default; what passes becomes typed
+//! settings and ready components ([`resolve`]).
 
+mod advice;
+mod files;
+mod form;
+mod hash;
+mod limits;
+mod listing;
+mod merge;
+mod parse;
+mod problems;
+mod render;
+mod resolve;
+mod schema;
+mod sets;
 mod settings;
+mod source;
+mod suggest;
+mod tree;
+mod validate;
 
+pub use advice::advice;
+pub use listing::{Choice, Listing, Setting, listings};
+pub use problems::{Problem, Problems, render};
+pub use resolve::{Components, Resolved, component_settings, load};
+pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    NoiseRecipe, OptimizerRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    ListLabels, NoiseRecipe, OptimizerRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    UnknownLabels,
 };
-
-/// All problems of a recipe. (Placeholder until the loader is here.)
-#[derive(Debug, thiserror::Error)]
-#[error("the recipe has problems")]
-pub struct Problems;
+pub use source::{Origin, Place, Source};
+pub use suggest::nearest;
+pub use tree::{Entry, Node, Replaced, Table, Value};

@@ -144,8 +144,10 @@ impl Default for StrokesRecipe {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeaturesRecipe {
-    /// A safetensors file with `features [N,F]`, `labels [N]` and optionally `paths`; relative to
-    /// the recipe that names it.
+    /// A safetensors file with `features [N,F]` (floats), `labels [N]` (integers) and optionally
+    /// `paths` (UTF-8 text, one line for each row, as a u8 tensor; or a JSON array of texts in the
+    /// file's metadata); relative to the recipe that names it.
+    #[schemars(extend("x-path" = true))]
     pub path: PathBuf,
 }
 
@@ -184,8 +186,8 @@ pub enum NoiseRecipe {
         /// Share of samples whose label is changed.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Samples that move together.
-        #[serde(default = "five")]
+        /// Similar samples that move together; published lists have about 2.
+        #[serde(default = "two")]
         #[schemars(range(min = 1))]
         cluster_size: usize,
         /// Decides which labels change. Default: the run's `seed`.
@@ -194,21 +196,52 @@ pub enum NoiseRecipe {
         #[serde(default)]
         remove_flipped: bool,
     },
-    /// Labels from a CSV file of `path,label`.
+    /// Labels from a CSV file of `path,label`, one line for each training sample.
     List {
         /// The file; relative to the recipe that names it.
+        #[schemars(extend("x-path" = true))]
         path: PathBuf,
         /// The label that stands for the first class in the file.
         #[serde(default)]
         first_label: i64,
+        /// How the file names classes.
+        #[serde(default)]
+        labels: ListLabels,
+        /// What to do with a label that is no training class.
+        #[serde(default)]
+        unknown_labels: UnknownLabels,
         /// Leave the changed samples out of training.
         #[serde(default)]
         remove_flipped: bool,
     },
 }
 
-fn five() -> usize {
-    5
+/// How a list of labels names classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ListLabels {
+    /// By their number, counted from `first_label` in the order of training classes.
+    #[default]
+    Numbers,
+    /// By their name.
+    Names,
+    /// In some order of its own: a label means the class that most of its samples are of.
+    Majority,
+}
+
+/// What to do with a label that is no training class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownLabels {
+    /// Refuse the list.
+    #[default]
+    Error,
+    /// Make each such label a class of its own.
+    Class,
+}
+
+fn two() -> usize {
+    2
 }
 
 /// The network below the embedding.
@@ -228,6 +261,7 @@ pub enum BackboneRecipe {
     Mlp {
         /// Sizes of the hidden layers.
         #[serde(default = "mlp_hidden")]
+        #[schemars(inner(range(min = 1)))]
         hidden: Vec<i64>,
         /// Share of hidden activations dropped during training.
         #[serde(default)]
@@ -287,9 +321,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the two running averages.
         #[serde(default = "adam_betas")]
+        #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Pull of parameters towards 0, added to the gradient.
         #[serde(default)]
@@ -303,9 +339,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the two running averages.
         #[serde(default = "adam_betas")]
+        #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Pull of parameters towards 0, apart from the gradient.
         #[serde(default = "adamw_decay")]
@@ -319,9 +357,11 @@ pub enum OptimizerRecipe {
         lr: f64,
         /// Decay of the running average of squares.
         #[serde(default = "rmsprop_alpha")]
+        #[schemars(range(min = 0.0, max = 1.0))]
         alpha: f64,
         /// Keeps the division finite.
         #[serde(default = "adam_eps")]
+        #[schemars(range(min = 0.0))]
         eps: f64,
         /// Share of the last step that is taken again.
         #[serde(default)]
@@ -431,6 +471,7 @@ pub struct EvalRecipe {
     #[schemars(range(min = 1))]
     pub every: u64,
     /// The values of K for Recall@K.
+    #[schemars(inner(range(min = 1)))]
     pub recall_at: Vec<usize>,
     /// When to cluster for NMI and AMI.
     pub cluster: ClusterWhen,

@@ -1,0 +1,45 @@
+//! What makes two recipes the same.
+
+use serde_json::Value as Json;
+
+/// JSON text in which equal values have equal text: keys sorted, no spaces.
+pub fn canonical(json: &Json) -> String {
+    match json {
+        Json::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(key, value)| format!("{}:{}", Json::from(key.as_str()), canonical(value)))
+                .collect();
+            format!("{{{}}}", entries.join(","))
+        }
+        Json::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        scalar => scalar.to_string(),
+    }
+}
+
+/// Hash of everything in a recipe that decides what is computed, the seed apart: runs of the same
+/// hash are repetitions of each other.
+pub fn identity(recipe: &Json) -> String {
+    let mut recipe = recipe.clone();
+    if let Some(map) = recipe.as_object_mut() {
+        map.retain(|key, _| !matches!(key.as_str(), "seed" | "name" | "description"));
+    }
+    blake3::hash(canonical(&recipe).as_bytes()).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn order_name_and_seed_do_not_matter_and_the_rest_does() {
+        let a = identity(&json!({ "seed": 1, "name": "a", "loss": { "x": 1.0, "y": [1, 2] } }));
+        let b = identity(&json!({ "loss": { "y": [1, 2], "x": 1.0 }, "description": "b" }));
+        assert_eq!(a, b);
+        assert_ne!(a, identity(&json!({ "loss": { "x": 1.0, "y": [2, 1] } })));
+        assert_ne!(a, identity(&json!({ "loss": { "x": 1.0, "y": [1, 2], "seed": 1 } })));
+    }
+}

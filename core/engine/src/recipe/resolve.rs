@@ -1,0 +1,208 @@
+//! From recipe text to a recipe that can be run.
+
+use super::advice::advice;
+use super::problems::{Problem, Problems};
+use super::schema::Schema;
+use super::settings::{BackboneRecipe, DataRecipe, Recipe};
+use super::source::Origin;
+use super::tree::{Entry, Node, Table, Value};
+use super::{files, hash, merge, render, sets, validate};
+use crate::error::Result;
+use crate::registry::Registry;
+use curricle_sdk::{Kind, Loss, Sampler, WeightScheme, guard};
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A recipe with every default filled in, checked, and its components made.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The settings.
+    pub recipe: Recipe,
+    /// The components it names.
+    pub components: Components,
+    /// The settings with the origin of each.
+    pub tree: Node,
+    /// What is legal and yet doubtful, as far as the recipe alone shows.
+    pub warnings: Vec<Problem>,
+}
+
+/// The components a recipe names, made from its settings.
+#[derive(Clone)]
+pub struct Components {
+    /// What is minimised.
+    pub loss: Arc<dyn Loss>,
+    /// How batches are formed.
+    pub sampler: Arc<dyn Sampler>,
+    /// How much each sample counts.
+    pub weights: Arc<dyn WeightScheme>,
+}
+
+impl fmt::Debug for Components {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Components")
+    }
+}
+
+/// Reads a recipe, what it extends, and `--set` arguments over both; or says all that is wrong.
+pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolved> {
+    let schema = Schema::of_recipes(registry);
+    let tree = merged(path, sets, &schema)?;
+    let (tree, problems) = validate::validate(tree, &schema);
+    Problems::check(problems)?;
+    let recipe = typed(&tree)?;
+    let mut problems = Vec::new();
+    contradictions(&recipe, &tree, &mut problems);
+    let components = match components(&recipe, &tree, registry) {
+        Ok(components) => components,
+        Err(refused) => return Err(Problems::from([problems, refused].concat()).into()),
+    };
+    Problems::check(problems)?;
+    let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new() };
+    resolved.warnings = advice(&resolved, None);
+    Ok(resolved)
+}
+
+/// Checks the settings of one component, given as `key=value` without the component's table, and
+/// fills in its defaults.
+pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Registry) -> Result<Json> {
+    let Some(entry) = registry.find(kind, name) else {
+        let names: Vec<_> = registry.of_kind(kind).map(|e| e.component.name).collect();
+        let help = super::suggest::help(name, &names, "there are:").unwrap_or_default();
+        return Err(crate::Error::Usage(format!("there is no {kind} `{name}`; {help}")));
+    };
+    let schema = Schema::of_component(&entry.component);
+    let table = arguments(sets, &schema)?;
+    let (tree, problems) = validate::validate(Node { value: Value::Table(table), origin: Origin::Default }, &schema);
+    Problems::check(problems)?;
+    Ok(tree.to_json())
+}
+
+impl Resolved {
+    /// The whole recipe as TOML; it alone reproduces the run.
+    pub fn to_toml(&self) -> String {
+        render::toml(&self.tree)
+    }
+
+    /// The whole recipe as TOML with the origin of every value as a comment.
+    pub fn explain(&self) -> String {
+        render::explained(&self.tree)
+    }
+
+    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name and description.
+    pub fn hash(&self) -> String {
+        hash::identity(&self.tree.to_json())
+    }
+
+    /// The first 8 digits of the hash, for folder names.
+    pub fn short_hash(&self) -> String {
+        self.hash()[..8].to_string()
+    }
+}
+
+fn merged(path: &Path, sets: &[String], schema: &Schema) -> Result<Node, Problems> {
+    let layers = files::layers(path)?;
+    let arguments = arguments(sets, schema)?;
+    let mut table = Table::default();
+    let mut origin = Origin::Default;
+    for layer in layers {
+        origin = files::beginning(&layer.source);
+        // A name is the file's own: the recipes that extend it are other recipes.
+        table.remove("name");
+        merge::merge(&mut table, layer.table, schema, schema.as_json());
+    }
+    merge::merge(&mut table, arguments, schema, schema.as_json());
+    if table.get("name").is_none() {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let node = Node { value: Value::String(stem), origin: Origin::Default };
+        table.insert(Entry { key: "name".into(), key_origin: Origin::Default, node });
+    }
+    Ok(Node { value: Value::Table(table), origin })
+}
+
+/// All `--set` arguments as one table, so that their order matters only for equal keys.
+fn arguments(sets: &[String], schema: &Schema) -> Result<Table, Problems> {
+    let mut all = Table::default();
+    for table in sets::tables(sets)? {
+        merge::merge(&mut all, table, schema, schema.as_json());
+    }
+    Ok(all)
+}
+
+fn typed(tree: &Node) -> Result<Recipe, Problems> {
+    serde_path_to_error::deserialize(tree.to_json()).map_err(|error| {
+        // The schema has let it pass, so this is rare; still, it points somewhere.
+        let path = error.path().to_string();
+        Problem::new(&written(tree, &path), format!("`{path}`: {}", error.inner())).at(path).into()
+    })
+}
+
+/// Where a setting was written; a default's place is that of the nearest thing around it.
+pub(super) fn written(tree: &Node, path: &str) -> Origin {
+    let mut path = path;
+    loop {
+        match tree.find(path) {
+            Some(entry) if entry.node.origin.place().is_some() && entry.node.as_table().is_none() => {
+                return entry.node.origin.clone();
+            }
+            Some(Entry { node, .. }) => {
+                let name = node.as_table().and_then(|t| t.get("name").or_else(|| t.get("source")));
+                if let Some(name) = name.filter(|entry| entry.node.origin.place().is_some()) {
+                    return name.node.origin.clone();
+                }
+            }
+            None => {}
+        }
+        match path.rsplit_once('.') {
+            Some((parent, _)) => path = parent,
+            None => return Origin::Default,
+        }
+    }
+}
+
+/// What each table allows and all of them together do not.
+fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
+    let name = recipe.name.as_str();
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0', '\n']) {
+        let problem = Problem::new(&written(tree, "name"), format!("`{name}` cannot be the name of a folder"))
+            .at("name")
+            .label("names the runs' folder")
+            .help("use letters, digits, `-` and `_`");
+        problems.push(problem);
+    }
+    if let (DataRecipe::Features(_), BackboneRecipe::Conv4 { .. }) = (&recipe.data, &recipe.backbone) {
+        let problem = Problem::new(&written(tree, "backbone.name"), "`conv4` needs images, and `features` has none")
+            .at("backbone.name")
+            .label("only for images")
+            .help("use `linear` or `mlp` on features");
+        problems.push(problem);
+    }
+}
+
+fn components(recipe: &Recipe, tree: &Node, registry: &Registry) -> Result<Components, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut refuse = |kind: Kind, name: &str, error: curricle_sdk::Error| {
+        let (path, message) = match error {
+            curricle_sdk::Error::Setting { path, message } => {
+                (format!("{kind}.{path}"), format!("`{kind}.{path}`: {message}"))
+            }
+            other => (format!("{kind}.name"), format!("{kind} `{name}`: {other}")),
+        };
+        problems.push(Problem::new(&written(tree, &path), message).at(path).label(format!("refused by `{name}`")));
+    };
+    let Recipe { loss, sampler, weights, .. } = recipe;
+    let made = (
+        guard(|| registry.loss(&loss.name, &loss.settings)).map_err(|e| refuse(Kind::Loss, &loss.name, e)),
+        guard(|| registry.sampler(&sampler.name, &sampler.settings))
+            .map_err(|e| refuse(Kind::Sampler, &sampler.name, e)),
+        guard(|| registry.weights(&weights.name, &weights.settings))
+            .map_err(|e| refuse(Kind::Weights, &weights.name, e)),
+    );
+    match made {
+        (Ok(loss), Ok(sampler), Ok(weights)) => {
+            Ok(Components { loss: loss.into(), sampler: sampler.into(), weights: weights.into() })
+        }
+        _ => Err(problems),
+    }
+}
