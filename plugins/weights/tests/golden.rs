@@ -17,7 +17,16 @@ fn furthest(found: &[f64], expected: &[f64]) -> f64 {
 fn numbers_agree_with_numpy() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/weights.safetensors");
     let all: BTreeMap<String, Tensor> = Tensor::read_safetensors(path).unwrap().into_iter().collect();
-    for case in ["even.0.0", "even.1.5", "uneven.0.0", "uneven.1.5", "one_class.0.0", "one_class.1.5", "singles.0.0", "singles.1.5"] {
+    for case in [
+        "even.0.0",
+        "even.1.5",
+        "uneven.0.0",
+        "uneven.1.5",
+        "one_class.0.0",
+        "one_class.1.5",
+        "singles.0.0",
+        "singles.1.5",
+    ] {
         let tensor = |name: &str| &all[&format!("{case}.{name}")];
         let values = |name: &str| Vec::<f64>::try_from(tensor(name)).unwrap();
         let classes = Classes::new(&Vec::<i64>::try_from(tensor("labels")).unwrap());
