@@ -58,8 +58,7 @@ fn the_hash_is_of_what_is_computed() {
 #[test]
 fn the_order_of_arguments_does_not_matter_unless_they_set_the_same() {
     let path = good("order", "");
-    let alphas = |sets: &[&str]| load(&path, sets).unwrap().recipe.optimizer;
-    let adam = |sets| format!("{:?}", alphas(sets));
+    let adam = |sets: &[&str]| format!("{:?}", load(&path, sets).unwrap().recipe.optimizer);
     assert_eq!(adam(&["optimizer.lr=0.5", "optimizer.name=adam"]), adam(&["optimizer.name=adam", "optimizer.lr=0.5"]));
     assert_eq!(load(&path, &["seed=1", "seed=2"]).unwrap().recipe.seed, 2);
 }
@@ -97,7 +96,7 @@ fn settings_of_a_single_component_are_checked_like_those_of_a_recipe() {
     let expected = json!({ "alpha": 3.0, "low": 0.9, "high": 0.1, "mining": "all", "bins": 10 });
     assert_eq!(settings(&["alpha=3"]).unwrap(), expected);
     let message = settings(&["alpah=3"]).unwrap_err().to_string();
-    assert_eq!(message, "unknown setting `alpah` in the recipe");
+    assert_eq!(message, "unknown setting `alpah` in `[loss]`");
     let unknown = recipe::component_settings(Kind::Loss, "spring", &[], &Registry::built_in()).unwrap_err();
     assert!(matches!(unknown, Error::Usage(_)) && unknown.to_string().contains("did you mean `springs`?"));
 }
