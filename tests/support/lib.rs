@@ -1,1 +1,116 @@
-//! Helpers of the end-to-end tests.
+//! Helpers of the end-to-end tests: run the built program in a folder of its own.
+//!
+//! The tests drive `target/release/curricle` (or `target/debug/curricle`), whichever stands next
+//! to the test program. `cargo test --workspace` builds it; with `-p curricle-tests` alone, run
+//! `cargo build` with the same profile first.
+
+mod fakecuda;
+
+pub use fakecuda::fakecuda;
+
+use assert_cmd::assert::Assert;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// No command of a test takes longer than this, even on a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// Root of the project.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The folder of libtorch, as the program was built with.
+pub fn libtorch() -> PathBuf {
+    std::env::var_os("LIBTORCH").map_or_else(|| root().join(".libtorch/torch"), PathBuf::from)
+}
+
+/// The program under test.
+///
+/// # Panics
+/// If it has not been built.
+pub fn program() -> PathBuf {
+    // Test programs live in `target/<profile>/deps`.
+    let test = std::env::current_exe().expect("a test program knows where it is");
+    let profile = test.parent().and_then(Path::parent).expect("a test program lives in `target/<profile>/deps`");
+    let program = profile.join("curricle");
+    assert!(program.is_file(), "`{}` has not been built; run `cargo build --release` first", program.display());
+    program
+}
+
+/// A folder that is removed at the end of the test.
+pub struct Sandbox {
+    folder: TempDir,
+}
+
+impl Sandbox {
+    /// An empty folder.
+    #[expect(clippy::new_without_default, reason = "making a folder is not a default")]
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder can be made") }
+    }
+
+    /// The folder, or a file in it.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, such as a recipe, with its folders, and returns its path.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("folders can be made");
+        std::fs::write(&path, text).expect("files can be written");
+        path
+    }
+
+    /// Reads a file the program wrote.
+    pub fn read(&self, name: impl AsRef<Path>) -> String {
+        let path = self.path(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read `{}`: {e}", path.display()))
+    }
+
+    /// The program, ready to run in this folder: plain output, one thread, a time limit, nothing
+    /// from the environment that could change what it does.
+    pub fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
+        let mut command = assert_cmd::Command::new(program());
+        command.current_dir(self.folder.path()).args(args).timeout(TIME_LIMIT);
+        command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1");
+        for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// The same on the stand-in CUDA device.
+    pub fn curricle_on_fakecuda<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
+        let mut command = self.curricle(args);
+        command.env("LD_PRELOAD", fakecuda());
+        command
+    }
+}
+
+/// What a finished command printed.
+pub trait Printed {
+    /// Standard output as text.
+    fn stdout_text(&self) -> String;
+    /// Standard error as text.
+    fn stderr_text(&self) -> String;
+    /// Standard output as one JSON document.
+    fn json(&self) -> serde_json::Value;
+}
+
+impl Printed for Assert {
+    fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.get_output().stdout).into_owned()
+    }
+
+    fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.get_output().stderr).into_owned()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let text = self.stdout_text();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("standard output is not JSON ({e}):\n{text}"))
+    }
+}

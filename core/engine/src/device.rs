@@ -1,1 +1,127 @@
-//! Where tensors live.
+//! Where tensors live: the choice of a device, and what stands in its way.
+
+pub mod cuda;
+pub mod libtorch;
+mod threads;
+
+pub use threads::{physical_cores, set_threads};
+
+use crate::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+use tch::Device;
+
+/// The device a user asks for: `auto`, `cpu`, `cuda` or `cuda:N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// The first CUDA device if it works, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The CUDA device of that number, and an error if there is none.
+    Cuda(usize),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number =
+            |n: &str| (n.len() <= 4 && n.bytes().all(|b| b.is_ascii_digit())).then(|| n.parse().ok()).flatten();
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(number).map(Self::Cuda).ok_or_else(|| {
+                format!("`{text}` is not a device; use `auto`, `cpu`, `cuda` or `cuda:N`, e.g. `cuda:1`")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+/// The device's name as a user would type it.
+pub fn name(device: Device) -> String {
+    match device {
+        Device::Cpu => "cpu".into(),
+        Device::Cuda(index) => format!("cuda:{index}"),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
+
+/// Turns the choice into a device that works.
+///
+/// Must come before the first use of libtorch: libtorch looks once for its CUDA half and
+/// remembers for ever that there was none.
+pub fn resolve(choice: DeviceChoice) -> Result<Device> {
+    match choice {
+        DeviceChoice::Cpu => Ok(Device::Cpu),
+        DeviceChoice::Cuda(index) => match cuda::probe().device(index) {
+            Ok(device) => Ok(device),
+            Err(why) => Err(Error::Usage(format!("cannot use `{choice}`: {why}"))),
+        },
+        DeviceChoice::Auto => Ok(automatic()),
+    }
+}
+
+fn automatic() -> Device {
+    // Loading the CUDA libraries takes seconds, in vain where no driver is. A library that is
+    // there already has been preloaded on purpose.
+    if !cuda::is_loaded() && cuda::driver().library.is_err() {
+        tracing::info!("device `cpu`: there is no NVIDIA driver");
+        return Device::Cpu;
+    }
+    match cuda::probe().device(0) {
+        Ok(device) => {
+            tracing::info!("device `{}`: it works", name(device));
+            device
+        }
+        // There is a driver, so the user very likely has a GPU and expects it to be used.
+        Err(why) => {
+            tracing::warn!("device `cpu`, although there is an NVIDIA driver: {why}");
+            Device::Cpu
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_as_they_are_written() {
+        for (text, choice) in [
+            ("auto", DeviceChoice::Auto),
+            ("cpu", DeviceChoice::Cpu),
+            ("cuda", DeviceChoice::Cuda(0)),
+            ("cuda:0", DeviceChoice::Cuda(0)),
+            ("cuda:12", DeviceChoice::Cuda(12)),
+        ] {
+            assert_eq!(text.parse(), Ok(choice), "{text}");
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_alternatives() {
+        for text in ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", "cuda:99999", "cuda0"] {
+            let message = text.parse::<DeviceChoice>().unwrap_err();
+            assert!(message.contains(&format!("`{text}`")) && message.contains("`cuda:N`"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_needs_nothing() {
+        assert_eq!(resolve(DeviceChoice::Cpu).unwrap(), Device::Cpu);
+    }
+}

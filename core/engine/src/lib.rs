@@ -7,8 +7,10 @@
 pub mod backbone;
 pub mod data;
 pub mod device;
+pub mod doctor;
 pub mod error;
 pub mod eval;
+pub mod probe;
 pub mod recipe;
 pub mod registry;
 pub mod run;

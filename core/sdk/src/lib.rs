@@ -47,6 +47,8 @@ mod sampler;
 mod tensors;
 mod weights;
 
+pub mod abi;
+pub mod host;
 pub mod rng;
 
 pub use advice::{Advice, DataFacts};

@@ -1,5 +1,6 @@
 //! Tensors that a component declares and the engine owns.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tch::Tensor;
 
@@ -30,7 +31,7 @@ pub enum Init {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorSpec {
     /// Its name, unique within the component.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its shape.
     pub shape: Vec<i64>,
     /// How it starts.
@@ -39,7 +40,7 @@ pub struct TensorSpec {
     pub trainable: bool,
     /// The optimiser's parameter group, whose learning rate a recipe can scale
     /// (`optimizer.groups.<group>.lr_scale`). Unused for tensors that are not trainable.
-    pub group: &'static str,
+    pub group: Cow<'static, str>,
     /// The group's learning-rate scale where the recipe says nothing.
     pub lr_scale: f64,
 }
@@ -47,12 +48,12 @@ pub struct TensorSpec {
 impl TensorSpec {
     /// A tensor the optimiser moves, in the parameter group of its own name.
     pub fn trainable(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
-        Self { name, shape: shape.into(), init, trainable: true, group: name, lr_scale: 1.0 }
+        Self { name: name.into(), shape: shape.into(), init, trainable: true, group: name.into(), lr_scale: 1.0 }
     }
 
     /// A tensor that is only remembered from call to call.
     pub fn state(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
-        Self { name, shape: shape.into(), init, trainable: false, group: "", lr_scale: 1.0 }
+        Self { name: name.into(), shape: shape.into(), init, trainable: false, group: "".into(), lr_scale: 1.0 }
     }
 
     /// The same with another default learning-rate scale.

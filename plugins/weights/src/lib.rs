@@ -1,1 +1,21 @@
-//! The built-in weights, one file each.
+//! The built-in weight schemes, one file each.
+//!
+//! [`Uniform`] leaves all weights at 1, [`SelfPaced`] drops every sample that is harder than λ,
+//! [`BalancedSelfPaced`] (BSPML) weighs samples so that easy ones come first and no class is left
+//! behind. The other modules are what those are made of.
+
+pub mod balanced;
+pub mod classes;
+pub mod doubly_stochastic;
+pub mod exact;
+pub mod problem;
+pub mod schedule;
+pub mod self_paced;
+pub mod solver;
+pub mod target;
+pub mod uniform;
+pub mod xi;
+
+pub use balanced::BalancedSelfPaced;
+pub use self_paced::SelfPaced;
+pub use uniform::Uniform;

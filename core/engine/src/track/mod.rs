@@ -1,1 +1,27 @@
-//! TensorBoard, metrics files and progress.
+//! What a run writes for people: `metrics.jsonl`, TensorBoard files, progress and log lines.
+//!
+//! `metrics.jsonl` is the record and must be written; TensorBoard is the view and may fail.
+//!
+//! Tags have the form `group/name`. The groups `train/` (losses, learning rates), `eval/`
+//! (`eval/recall@1`, `eval/nmi`, …), `weights/` and `noise/` are the same in every run of a
+//! recipe; whatever depends on the clock is under [`metrics::TIME`] so that comparisons can leave
+//! it out.
+
+mod atomic;
+mod font;
+mod summary;
+
+pub mod events;
+pub mod grid;
+pub mod hparams;
+pub mod logging;
+pub mod metrics;
+pub mod picture;
+pub mod progress;
+pub mod projector;
+pub mod tracker;
+
+pub use hparams::HParams;
+pub use picture::Picture;
+pub use progress::{EpochSummary, Progress, ProgressMode};
+pub use tracker::{Status, Tracker};

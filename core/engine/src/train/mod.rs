@@ -1,1 +1,13 @@
 //! The training loop and its parts.
+
+pub mod components;
+pub mod meter;
+pub mod noise_report;
+pub mod optimizer;
+pub mod schedule;
+mod snapshot;
+pub mod stop;
+mod trainer;
+pub mod weighting;
+
+pub use trainer::{EpochEnd, StepReport, StepTimes, Trainer, TrainingSet};

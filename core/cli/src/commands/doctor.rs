@@ -1,0 +1,36 @@
+//! `curricle doctor`: is this machine fit to run, and if not, what to do.
+
+use curricle_engine::device::DeviceChoice;
+use curricle_engine::{Error, Result, doctor};
+use std::io::Write;
+
+/// Check versions, devices, threads and disk space, and say what is wrong
+///
+/// Exits with 1 if something is broken for runs on the CPU, or on the device given with
+/// `--device`; with 0 otherwise.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Device that has to work: `auto`, `cpu`, `cuda` or `cuda:N`
+    #[arg(long, value_name = "DEVICE", default_value_t)]
+    device: DeviceChoice,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the report.
+pub fn run(args: &Args) -> Result<()> {
+    let report = doctor::examine(args.device);
+    let text = if args.json {
+        serde_json::to_string_pretty(&report).map_err(|e| Error::Failed(e.to_string()))? + "\n"
+    } else {
+        report.to_string()
+    };
+    anstream::stdout().write_all(text.as_bytes()).map_err(Error::file("write", "standard output"))?;
+    if report.ok {
+        return Ok(());
+    }
+    let broken: Vec<_> =
+        report.problems.iter().filter(|p| p.severity == doctor::Severity::Broken).map(|p| p.what.as_str()).collect();
+    Err(Error::Failed(broken.join("; ")))
+}

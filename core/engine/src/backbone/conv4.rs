@@ -1,0 +1,29 @@
+//! Four blocks of 3×3 convolution, batch norm, ReLU and 2×2 max-pooling: the usual network for
+//! small images in few-shot and metric learning.
+
+use super::Network;
+use tch::nn::{self, ModuleT};
+
+/// Four halvings must leave at least one pixel.
+pub(super) const SMALLEST_IMAGE: i64 = 16;
+
+/// Side of the map that is flattened into features; 2 is what 32-pixel images end with.
+const MAP: i64 = 2;
+
+pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
+    let mut blocks = nn::seq_t();
+    for block in 0..4 {
+        let path = path / format!("block{}", block + 1);
+        let input = if block == 0 { channels } else { width };
+        // Batch norm follows, so a bias would do nothing.
+        let conv = nn::ConvConfig { padding: 1, bias: false, ..Default::default() };
+        // tch starts the scale at random numbers in [0, 1]; PyTorch and everybody else at 1.
+        let norm = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..Default::default() };
+        blocks = blocks
+            .add(nn::conv2d(&path / "conv", input, width, 3, conv))
+            .add(nn::batch_norm2d(&path / "norm", width, norm))
+            .add_fn(|x| x.relu().max_pool2d(2, 2, 0, 1, false));
+    }
+    let module = nn::func_t(move |x, train| blocks.forward_t(x, train).adaptive_avg_pool2d([MAP, MAP]).flatten(1, -1));
+    Network { module: Box::new(module), features: width * MAP * MAP }
+}

@@ -1,0 +1,116 @@
+//! How many threads compute.
+
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Sets the number of threads of libtorch and of rayon, and returns it.
+///
+/// Default: `OMP_NUM_THREADS`, as everywhere in the field, else the number of physical cores:
+/// two threads on one core fight for its floating-point units. Must come before any parallel
+/// work and once in a process; the same number again does nothing.
+pub fn set_threads(threads: Option<usize>) -> Result<usize> {
+    let threads = match threads {
+        Some(0) => return Err(Error::Usage("`0` threads cannot compute; use 1 or more".into())),
+        Some(threads) => threads,
+        None => from_environment()?.unwrap_or_else(physical_cores),
+    };
+    let for_torch = i32::try_from(threads).map_err(|_| Error::Usage(format!("`{threads}` threads are too many")))?;
+
+    // Fails if the pool is there already, which is all right if it has the size.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    let in_use = rayon::current_num_threads();
+    if in_use != threads {
+        return Err(Error::Failed(format!("{in_use} threads are at work already, so it cannot be {threads} any more")));
+    }
+    // libtorch refuses a second setting of the inter-op threads, so an error here means that they
+    // are set already.
+    let _ = curricle_sdk::guard(|| {
+        tch::set_num_interop_threads(1);
+        Ok(())
+    });
+    tch::set_num_threads(for_torch);
+    Ok(threads)
+}
+
+fn from_environment() -> Result<Option<usize>> {
+    match std::env::var("OMP_NUM_THREADS") {
+        Ok(text) if !text.is_empty() => parse_omp(&text).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// OpenMP allows a list with one number for each level of nesting; the first counts here.
+fn parse_omp(text: &str) -> Result<usize> {
+    let first = text.split(',').next().unwrap_or_default().trim();
+    first.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
+        Error::Usage(format!("`OMP_NUM_THREADS` is `{text}`, not a number of threads; correct it or unset it"))
+    })
+}
+
+/// Number of physical cores this process may use, as limited by affinity and control groups.
+pub fn physical_cores() -> usize {
+    let logical = std::thread::available_parallelism().map_or(1, usize::from);
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
+    cores(&status, Path::new("/sys/devices/system/cpu")).map_or(logical, |cores| cores.min(logical))
+}
+
+/// Counts distinct cores among the CPUs that `/proc/self/status` allows.
+fn cores(status: &str, cpus: &Path) -> Option<usize> {
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let siblings: Option<BTreeSet<String>> = parse_list(allowed.trim())?
+        .into_iter()
+        .map(|cpu| fs_err::read_to_string(cpus.join(format!("cpu{cpu}/topology/thread_siblings_list"))).ok())
+        .collect();
+    siblings.map(|cores| cores.len()).filter(|&cores| cores > 0)
+}
+
+/// Reads the kernel's notation `0-3,8`.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hyper_threads_of_one_core_count_once_and_forbidden_cpus_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        for (cpu, siblings) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3"), (4, "4"), (5, "5")] {
+            let topology = folder.path().join(format!("cpu{cpu}/topology"));
+            fs_err::create_dir_all(&topology).unwrap();
+            fs_err::write(topology.join("thread_siblings_list"), siblings).unwrap();
+        }
+        let count = |allowed| cores(&format!("Name:\tx\nCpus_allowed_list:\t{allowed}\n"), folder.path());
+        assert_eq!(count("0-5"), Some(4));
+        assert_eq!(count("0,2"), Some(1));
+        assert_eq!(count("0-1,4"), Some(3));
+        assert_eq!(count("0-9"), None, "the topology of some is unknown");
+        assert_eq!(cores("", folder.path()), None);
+    }
+
+    #[test]
+    fn there_is_at_least_one_core() {
+        assert!(physical_cores() >= 1);
+    }
+
+    #[test]
+    fn omp_num_threads_is_a_number_or_a_list() {
+        assert_eq!(parse_omp("4").unwrap(), 4);
+        assert_eq!(parse_omp("4,2").unwrap(), 4);
+        for wrong in ["", "0", "many", "-1"] {
+            assert!(parse_omp(wrong).unwrap_err().to_string().contains("OMP_NUM_THREADS"));
+        }
+    }
+
+    #[test]
+    fn zero_threads_are_a_mistake_of_the_user() {
+        assert_eq!(set_threads(Some(0)).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,153 @@
+//! From what is there to what is wrong.
+
+use super::{Problem, Report};
+use crate::device::{DeviceChoice, cuda};
+use tch::{Device, Kind, Tensor};
+
+/// Below this, checkpoints and event files of a few runs may no longer fit.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
+    let mut problems: Vec<Problem> =
+        [libtorch(report), cpu(), needed_device(needed), unused_gpu(report, needed), threads(report)]
+            .into_iter()
+            .flatten()
+            .chain(disk(report))
+            .collect();
+    problems.sort_by_key(|p| p.severity);
+    problems
+}
+
+fn libtorch(report: &Report) -> Option<Problem> {
+    let wanted = report.libtorch.wanted;
+    let found = report.libtorch.found.as_deref().unwrap_or("one that does not tell its version");
+    let folder = report.libtorch.folder.as_ref().map(|f| format!(" in `{}`", f.display())).unwrap_or_default();
+    (found != wanted).then(|| {
+        Problem::broken(
+            format!("libtorch is {found}{folder}, but only {wanted} will work"),
+            "run `scripts/setup` and build again; if `LD_LIBRARY_PATH` names another libtorch, unset it",
+        )
+    })
+}
+
+/// One product whose value is known.
+fn cpu() -> Option<Problem> {
+    let product = curricle_sdk::guard(|| {
+        let twos = Tensor::full([8, 8], 2.0, (Kind::Float, Device::Cpu));
+        Ok(twos.matmul(&twos).sum(Kind::Double).double_value(&[]))
+    });
+    let what = match product {
+        Ok(2048.0) => return None,
+        Ok(wrong) => format!("libtorch computes wrongly on the CPU: {wrong} instead of 2048"),
+        Err(error) => format!("libtorch does not work on the CPU: {error}"),
+    };
+    Some(Problem::broken(what, "run `scripts/setup --force` and build again"))
+}
+
+fn needed_device(needed: DeviceChoice) -> Option<Problem> {
+    match needed {
+        // `auto` falls back to the CPU, and that one has its own check.
+        DeviceChoice::Auto | DeviceChoice::Cpu => None,
+        DeviceChoice::Cuda(index) => {
+            let missing = cuda::probe().device(index).err()?;
+            Some(Problem::broken(format!("`{needed}` cannot be used: {}", missing.what()), missing.fix()))
+        }
+    }
+}
+
+/// A GPU that is there and cannot be used is no failure, but hardly what its owner wants.
+fn unused_gpu(report: &Report, needed: DeviceChoice) -> Option<Problem> {
+    let gpu_expected = report.cuda.driver || !report.cuda.gpus.is_empty();
+    if needed != DeviceChoice::Auto || !gpu_expected || report.auto != "cpu" {
+        return None;
+    }
+    let missing = cuda::probe().device(0).err()?;
+    Some(Problem::warning(format!("the GPU cannot be used: {}", missing.what()), missing.fix()))
+}
+
+fn threads(report: &Report) -> Option<Problem> {
+    let text = report.threads.omp_num_threads.as_deref().filter(|t| !t.is_empty())?;
+    let number: Option<usize> = text.split(',').next().and_then(|n| n.trim().parse().ok());
+    match number {
+        Some(0) | None => Some(Problem::broken(
+            format!("`OMP_NUM_THREADS` is `{text}`, not a number of threads"),
+            "correct it or unset it",
+        )),
+        Some(n) if n > report.threads.logical => Some(Problem::warning(
+            format!("`OMP_NUM_THREADS` is {n}, more than the {} CPUs there are", report.threads.logical),
+            "unset it to use every physical core",
+        )),
+        Some(_) => None,
+    }
+}
+
+fn disk(report: &Report) -> Vec<Problem> {
+    let folder = report.disk.folder.display();
+    let mut problems = Vec::new();
+    if !report.disk.writable {
+        problems.push(Problem::warning(
+            format!("`{folder}` cannot be written to, and runs go into its folder `runs`"),
+            "change to another folder, or name one with `--out`",
+        ));
+    }
+    if let Some(free) = report.disk.free_bytes.filter(|&free| free < LITTLE_SPACE) {
+        problems.push(Problem::warning(
+            format!("only {} MB are free in `{folder}`", free >> 20),
+            "free some space, or name another folder with `--out`",
+        ));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::{Severity, examine};
+
+    fn healthy() -> Report {
+        let mut report = examine(DeviceChoice::Cpu);
+        report.threads.omp_num_threads = None;
+        report.disk.writable = true;
+        report.disk.free_bytes = Some(1 << 40);
+        report
+    }
+
+    fn found(report: &Report) -> Vec<(Severity, String)> {
+        problems(report, DeviceChoice::Cpu).into_iter().map(|p| (p.severity, p.what)).collect()
+    }
+
+    #[test]
+    fn a_healthy_machine_has_no_problems() {
+        assert_eq!(found(&healthy()), []);
+    }
+
+    #[test]
+    fn another_libtorch_breaks_everything() {
+        let mut report = healthy();
+        report.libtorch.found = Some("2.6.0".into());
+        let (severity, what) = found(&report).remove(0);
+        assert_eq!(severity, Severity::Broken);
+        assert!(what.contains("libtorch is 2.6.0") && what.contains("2.13.0"), "{what}");
+    }
+
+    #[test]
+    fn thread_numbers_that_cannot_be_and_ones_that_should_not() {
+        let mut report = healthy();
+        report.threads.omp_num_threads = Some("lots".into());
+        assert_eq!(found(&report)[0].0, Severity::Broken);
+        report.threads.omp_num_threads = Some("4096".into());
+        assert_eq!(found(&report)[0].0, Severity::Warning);
+        report.threads.omp_num_threads = Some("1".into());
+        assert_eq!(found(&report), []);
+    }
+
+    #[test]
+    fn a_full_or_read_only_disk_is_told_of() {
+        let mut report = healthy();
+        report.disk.free_bytes = Some(5 << 20);
+        report.disk.writable = false;
+        let all = found(&report);
+        assert_eq!(all.len(), 2);
+        assert!(all[1].1.starts_with("only 5 MB"), "{}", all[1].1);
+    }
+}

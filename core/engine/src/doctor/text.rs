@@ -1,0 +1,95 @@
+//! The report for people.
+
+use super::{Report, Severity};
+use std::fmt;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for (label, value) in self.lines() {
+            writeln!(f, "{label:<16}{value}")?;
+        }
+        writeln!(f)?;
+        for problem in &self.problems {
+            let label = match problem.severity {
+                Severity::Broken => "broken",
+                Severity::Warning => "warning",
+            };
+            writeln!(f, "{label}: {}\n  fix: {}", problem.what, problem.fix)?;
+        }
+        match (self.ok, self.problems.is_empty()) {
+            (true, true) => writeln!(f, "everything is in order"),
+            (true, false) => writeln!(f, "nothing is broken"),
+            (false, _) => writeln!(f, "something is broken"),
+        }
+    }
+}
+
+impl Report {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let yes_or = |message: &Option<String>| message.as_ref().map_or("yes".into(), |m| format!("no ({m})"));
+        let mut lines = vec![
+            ("curricle", self.versions.curricle.to_string()),
+            ("built with", format!("{}, tch {}", self.versions.rustc, self.versions.tch)),
+            (
+                "libtorch",
+                format!(
+                    "{} (wanted: {})",
+                    self.libtorch.found.as_deref().unwrap_or("of unknown version"),
+                    self.libtorch.wanted
+                ),
+            ),
+        ];
+        if let Some(folder) = &self.libtorch.folder {
+            lines.push(("loaded from", folder.display().to_string()));
+        }
+        lines.push(("devices", format!("{} (`auto` takes `{}`)", self.devices.join(", "), self.auto)));
+        lines.push(("NVIDIA driver", yes_or(&self.cuda.driver_message)));
+        if let Some(version) = &self.cuda.driver_version {
+            lines.push(("", version.clone()));
+        }
+        lines.extend(self.cuda.gpus.iter().map(|gpu| ("GPU", gpu.clone())));
+        lines.push(("CUDA libraries", yes_or(&self.cuda.libraries_message)));
+        lines.push((
+            "threads",
+            format!("{} physical cores, {} logical CPUs", self.threads.physical, self.threads.logical),
+        ));
+        if let Some(omp) = &self.threads.omp_num_threads {
+            lines.push(("", format!("`OMP_NUM_THREADS` is `{omp}`")));
+        }
+        let free = self.disk.free_bytes.map_or("unknown".into(), |b| format!("{:.1} GB", b as f64 / 1e9));
+        lines.push(("free space", format!("{free} in {}", self.disk.folder.display())));
+        lines.push(("terminal", self.terminal_line()));
+        lines
+    }
+
+    fn terminal_line(&self) -> String {
+        let output = if self.terminal.stdout { "output to a terminal" } else { "output to a file or pipe" };
+        let progress = if self.terminal.stderr { "progress bars" } else { "no progress bars" };
+        let colour = match (self.terminal.no_color, self.terminal.stdout) {
+            (true, _) => "no colour (`NO_COLOR`)",
+            (false, true) => "colour",
+            (false, false) => "no colour",
+        };
+        format!("{output}, {progress}, {colour}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::DeviceChoice;
+    use crate::doctor::{Problem, Severity, examine};
+
+    #[test]
+    fn the_report_shows_versions_devices_and_the_way_out() {
+        let mut report = examine(DeviceChoice::Cpu);
+        report.ok = false;
+        report.problems = vec![Problem { severity: Severity::Broken, what: "it is bad".into(), fix: "do good".into() }];
+        let text = report.to_string();
+        for part in
+            ["libtorch        2.13.0 (wanted: 2.13.0)", "devices         cpu", "broken: it is bad\n  fix: do good"]
+        {
+            assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+        }
+        assert!(text.ends_with("something is broken\n"));
+    }
+}

@@ -1,0 +1,121 @@
+//! What an evaluation measured.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One of the numbers an evaluation yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Share of queries with a sample of their class among the K nearest.
+    Recall(usize),
+    /// Share of a query's class among its R nearest, R being the size of that class.
+    RPrecision,
+    /// Mean average precision at R.
+    MapAtR,
+    /// Normalised mutual information of k-means clusters and classes.
+    Nmi,
+    /// The same, adjusted for chance.
+    Ami,
+    /// Sum of squared distances of the embeddings to their cluster's centre.
+    Inertia,
+}
+
+impl Metric {
+    /// Its name in tables, curves and files, e.g. `recall@1`.
+    pub fn name(self) -> String {
+        match self {
+            Metric::Recall(k) => format!("recall@{k}"),
+            Metric::RPrecision => "r_precision".into(),
+            Metric::MapAtR => "map@r".into(),
+            Metric::Nmi => "nmi".into(),
+            Metric::Ami => "ami".into(),
+            Metric::Inertia => "inertia".into(),
+        }
+    }
+
+    /// Whether a larger value is a better one.
+    pub fn higher_is_better(self) -> bool {
+        self != Metric::Inertia
+    }
+
+    /// Whether the value is a fraction, which tables for people show in percent.
+    pub fn is_fraction(self) -> bool {
+        self != Metric::Inertia
+    }
+}
+
+/// All numbers of one evaluation; shares are fractions from 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Recall@K by K.
+    pub recall: BTreeMap<usize, f64>,
+    /// R-precision, averaged over queries.
+    pub r_precision: f64,
+    /// MAP@R, averaged over queries.
+    pub map_at_r: f64,
+    /// Normalised mutual information, averaged over restarts of k-means; absent if not asked for.
+    pub nmi: Option<f64>,
+    /// Adjusted mutual information, likewise.
+    pub ami: Option<f64>,
+    /// Inertia of k-means, likewise.
+    pub inertia: Option<f64>,
+    /// Queries that count.
+    pub queries: usize,
+    /// Queries left out because nothing else has their class.
+    pub excluded: usize,
+}
+
+impl Metrics {
+    /// Every measured metric with its value, in the order of a table.
+    pub fn values(&self) -> Vec<(Metric, f64)> {
+        let recall = self.recall.iter().map(|(&k, &value)| (Metric::Recall(k), value));
+        let ranking = [(Metric::RPrecision, self.r_precision), (Metric::MapAtR, self.map_at_r)];
+        let clusters = [(Metric::Nmi, self.nmi), (Metric::Ami, self.ami), (Metric::Inertia, self.inertia)];
+        let clusters = clusters.into_iter().filter_map(|(metric, value)| Some((metric, value?)));
+        recall.chain(ranking).chain(clusters).collect()
+    }
+
+    /// The fractions by name, as they are logged: `recall@1`, …, `r_precision`, `map@r`, `nmi`,
+    /// `ami`.
+    pub fn scalars(&self) -> Vec<(String, f64)> {
+        let fractions = self.values().into_iter().filter(|(metric, _)| metric.is_fraction());
+        fractions.map(|(metric, value)| (metric.name(), value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Metrics {
+        Metrics {
+            recall: [(10, 0.75), (1, 0.5)].into(),
+            r_precision: 0.25,
+            map_at_r: 0.125,
+            nmi: Some(0.5),
+            ami: None,
+            inertia: Some(31.5),
+            queries: 4,
+            excluded: 1,
+        }
+    }
+
+    #[test]
+    fn scalars_are_fractions_in_the_order_of_a_table() {
+        let names: Vec<_> = example().scalars().into_iter().map(|s| s.0).collect();
+        assert_eq!(names, ["recall@1", "recall@10", "r_precision", "map@r", "nmi"]);
+    }
+
+    #[test]
+    fn only_inertia_is_better_when_lower() {
+        let worse_when_higher: Vec<_> =
+            example().values().into_iter().filter(|v| !v.0.higher_is_better()).map(|v| v.0).collect();
+        assert_eq!(worse_when_higher, [Metric::Inertia]);
+    }
+
+    #[test]
+    fn json_round_trip() {
+        let text = serde_json::to_string(&example()).unwrap();
+        assert_eq!(serde_json::from_str::<Metrics>(&text).unwrap(), example());
+    }
+}

@@ -1,0 +1,159 @@
+//! Checkpoints: tensors in safetensors, everything else in JSON.
+//!
+//! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
+//! only if both are whole. The one before is removed after the new one is there.
+
+use super::files;
+use crate::train::meter::MeterState;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use tch::{Device, Tensor};
+
+const FORMAT: u32 = 1;
+
+/// Everything of a checkpoint that is not a tensor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// The epoch to go on with, counted from 0.
+    pub epoch: u64,
+    /// Steps already taken in it.
+    pub step: usize,
+    /// Steps taken since the beginning.
+    pub global_step: u64,
+    /// Losses not logged yet.
+    pub meter: MeterState,
+    /// Hash of all batches of the finished epochs.
+    pub batches_hash: String,
+    /// Seconds of training before this checkpoint.
+    pub seconds: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    position: Position,
+    tensors: String,
+    tensors_blake3: String,
+}
+
+/// A checkpoint in memory.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Where training stood.
+    pub position: Position,
+    /// Every tensor, on the CPU.
+    pub tensors: HashMap<String, Tensor>,
+}
+
+/// Writes a checkpoint into `folder` and removes older ones.
+pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+    let stem = format!("step-{:08}", position.global_step);
+    // A stop in the middle of an epoch and its end never share a step, but a run that is stopped
+    // twice before its next step does: then the tensors are the same, and so is the file.
+    let tensor_file = format!("{stem}.safetensors");
+    let bytes = to_safetensors(tensors)?;
+    files::write(&folder.join(&tensor_file), &bytes)?;
+    let header = Header {
+        format: FORMAT,
+        position: position.clone(),
+        tensors: tensor_file,
+        tensors_blake3: blake3::hash(&bytes).to_hex().to_string(),
+    };
+    files::write_json(&folder.join(format!("{stem}.json")), &header)?;
+    for path in listed(folder)?.into_iter().filter(|path| path.file_stem() != Some(stem.as_ref())) {
+        std::fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// The newest whole checkpoint in `folder`, if there is one.
+pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
+    let mut headers: Vec<_> = listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
+    headers.sort();
+    for path in headers.into_iter().rev() {
+        let Some(header) = files::read_json::<Header>(&path)? else { continue };
+        if header.format != FORMAT {
+            let message = format!("has format {}; this program reads format {FORMAT}", header.format);
+            return Err(Error::Format { path, message });
+        }
+        let tensor_path = folder.join(&header.tensors);
+        let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
+        if blake3::hash(&bytes).to_hex().as_str() != header.tensors_blake3 {
+            let message = "is damaged: its contents do not have the hash that was written with them; \
+                           `--force` starts the run anew";
+            return Err(Error::Format { path: tensor_path, message: message.into() });
+        }
+        let tensors = Tensor::read_safetensors(&tensor_path)
+            .map_err(|e| Error::Format { path: tensor_path, message: e.to_string() })?;
+        return Ok(Some(Checkpoint { position: header.position, tensors: tensors.into_iter().collect() }));
+    }
+    Ok(None)
+}
+
+/// Tensors of any device as the bytes of a safetensors file.
+pub fn to_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
+    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot write tensors: {e}"));
+    let on_cpu: Vec<_> = tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
+    // tch writes safetensors to a path only.
+    let file = tempfile::NamedTempFile::new().map_err(|e| failed(&e))?;
+    Tensor::write_safetensors(&on_cpu, file.path()).map_err(|e| failed(&e))?;
+    std::fs::read(file.path()).map_err(|e| failed(&e))
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.flatten().map(|e| e.path()).filter(|p| is_checkpoint(p)).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::file("read", folder)(error)),
+    }
+}
+
+fn is_checkpoint(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("step-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(global_step: u64) -> Position {
+        let meter = MeterState::default();
+        Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), seconds: 0.5 }
+    }
+
+    fn tensors(value: f32) -> Vec<(String, Tensor)> {
+        vec![("model.x".to_string(), Tensor::from_slice(&[value, 2.0]))]
+    }
+
+    #[test]
+    fn the_newest_checkpoint_comes_back_and_older_ones_go() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(latest(folder.path()).unwrap().is_none());
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        save(folder.path(), &position(10), &tensors(3.0)).unwrap();
+        let back = latest(folder.path()).unwrap().unwrap();
+        assert_eq!(back.position, position(10));
+        assert_eq!(back.tensors["model.x"], Tensor::from_slice(&[3.0f32, 2.0]));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn tensors_without_their_json_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        std::fs::write(folder.path().join("step-00000010.safetensors"), b"half").unwrap();
+        assert_eq!(latest(folder.path()).unwrap().unwrap().position.global_step, 5);
+    }
+
+    #[test]
+    fn a_damaged_checkpoint_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        std::fs::write(folder.path().join("step-00000005.safetensors"), b"rubbish").unwrap();
+        let message = latest(folder.path()).unwrap_err().to_string();
+        assert!(message.contains("step-00000005.safetensors") && message.contains("damaged"), "{message}");
+    }
+}

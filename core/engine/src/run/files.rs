@@ -1,0 +1,75 @@
+//! Files that are either whole or absent.
+
+use crate::{Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::path::Path;
+
+/// Writes a file so that a reader, or the next start after a crash, sees all of it or nothing.
+pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
+    write_with(path, |file| file.write_all(contents))
+}
+
+/// The same for contents that are written piece by piece.
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut std::fs::File) -> std::io::Result<()>) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let attempt = || {
+        let mut temporary = tempfile::Builder::new().prefix(".writing-").suffix(".tmp").tempfile_in(folder)?;
+        fill(temporary.as_file_mut())?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    attempt().map_err(Error::file("write", path))
+}
+
+/// Writes a value as readable JSON.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
+    text.push(b'\n');
+    write(path, &text)
+}
+
+/// Reads a JSON file; `None` if there is none.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read", path)(error)),
+    };
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|e| Error::Format { path: path.to_path_buf(), message: format!("cannot be understood: {e}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_rubbish() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        write(&path, b"old").unwrap();
+        let failed = write_with(&path, |file| {
+            file.write_all(b"half")?;
+            Err(std::io::Error::other("disk full"))
+        });
+        let message = failed.unwrap_err().to_string();
+        assert!(message.contains("cannot write") && message.contains("disk full"), "{message}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_missing_json_file_is_none_and_a_broken_one_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), None);
+        write_json(&path, &[1, 2]).unwrap();
+        assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), Some(vec![1, 2]));
+        std::fs::write(&path, "[1,").unwrap();
+        assert!(read_json::<Vec<i32>>(&path).unwrap_err().to_string().contains("x.json"));
+    }
+}

@@ -1,0 +1,238 @@
+//! `metrics.jsonl`: every scalar of a run, one JSON object a line.
+//!
+//! ```text
+//! {"format":"curricle-metrics","version":1}
+//! {"step":10,"epoch":1,"tag":"train/loss","value":0.6931471805599453}
+//! {"step":20,"epoch":1,"tag":"train/loss","value":"NaN"}
+//! ```
+//!
+//! JSON has no word for values that are not finite: they are the strings `NaN`, `Infinity` and
+//! `-Infinity`. A line counts once its newline is written.
+
+use super::atomic;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// The name of the file in a run folder.
+pub const FILE: &str = "metrics.jsonl";
+
+/// Tags that depend on the clock (step time, images per second) begin with this.
+pub const TIME: &str = "time/";
+
+const HEADER: &str = r#"{"format":"curricle-metrics","version":1}"#;
+
+/// One scalar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Optimiser steps done when it was measured.
+    pub step: u64,
+    /// Epochs begun when it was measured; 0 is the untrained model.
+    pub epoch: u64,
+    /// Its name, e.g. `eval/recall@1`.
+    pub tag: String,
+    /// The number; fractions rather than percent.
+    #[serde(with = "any_float")]
+    pub value: f64,
+}
+
+impl Record {
+    /// Whether the value depends on the clock, so that two equal runs may differ in it.
+    pub fn is_time(&self) -> bool {
+        self.tag.starts_with(TIME)
+    }
+}
+
+/// Appends to a `metrics.jsonl`.
+#[derive(Debug)]
+pub struct MetricsFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl MetricsFile {
+    /// Starts a new file, in place of one that may be there.
+    pub fn create(path: &Path) -> Result<Self> {
+        atomic::replace_with(path, format!("{HEADER}\n").as_bytes())?;
+        Self::append(path)
+    }
+
+    /// Goes on with the file of a run that resumes after `step`. Lines of later steps are
+    /// removed: they will be written again.
+    pub fn resume(path: &Path, step: u64) -> Result<Self> {
+        if !path.exists() {
+            tracing::warn!("`{}` is missing; metrics before step {step} are lost", path.display());
+            return Self::create(path);
+        }
+        truncate_after(path, step)?;
+        Self::append(path)
+    }
+
+    fn append(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().append(true).open(path).map_err(Error::file("write", path))?;
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Writes records with one call to the system, so that they outlive a killed process.
+    pub fn write<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<()> {
+        let mut lines = Vec::new();
+        for record in records {
+            serde_json::to_writer(&mut lines, record).map_err(|e| self.failed(e.into()))?;
+            lines.push(b'\n');
+        }
+        self.file.write_all(&lines).map_err(|e| self.failed(e))
+    }
+
+    /// Makes what was written outlive a power cut as well.
+    pub fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, source: std::io::Error) -> Error {
+        Error::File { action: "write", path: self.path.clone(), source }
+    }
+}
+
+/// All records of a file, in the order they were written.
+pub fn read(path: &Path) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    visit(path, |record, _| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// Removes the records of steps after `step`, and a last line that was only half written.
+pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
+    atomic::replace(path, |file| {
+        writeln!(file, "{HEADER}").map_err(Error::file("write", path))?;
+        visit(path, |record, line| match record.step <= step {
+            true => file.write_all(line).map_err(Error::file("write", path)),
+            false => Ok(()),
+        })
+    })
+}
+
+/// Calls `each` with every complete record and the bytes of its line.
+fn visit(path: &Path, mut each: impl FnMut(Record, &[u8]) -> Result<()>) -> Result<()> {
+    let wrong = |number: usize, message: &str| Error::Format {
+        path: path.to_path_buf(),
+        message: format!("line {number}: {message}; restore the file, or start the run again with `--force`"),
+    };
+    let mut file = BufReader::new(File::open(path).map_err(Error::file("read", path))?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        file.read_until(b'\n', &mut line).map_err(Error::file("read", path))?;
+        let Some(text) = line.strip_suffix(b"\n") else { break };
+        if number > 1 {
+            let record = serde_json::from_slice(text).map_err(|e| wrong(number, &format!("not a record ({e})")))?;
+            each(record, &line)?;
+        } else if text != HEADER.as_bytes() {
+            return Err(wrong(1, &format!("expected `{HEADER}`, which this version of curricle reads and writes")));
+        }
+    }
+    Ok(())
+}
+
+/// A float as a JSON number if it is finite, else as a string.
+mod any_float {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+    use serde_json::Value;
+
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            v if v.is_finite() => v.serialize(to),
+            v if v.is_nan() => "NaN".serialize(to),
+            v if *v > 0.0 => "Infinity".serialize(to),
+            _ => "-Infinity".serialize(to),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        let value = Value::deserialize(from)?;
+        match value.as_str() {
+            Some("NaN") => Ok(f64::NAN),
+            Some("Infinity") => Ok(f64::INFINITY),
+            Some("-Infinity") => Ok(f64::NEG_INFINITY),
+            _ => value.as_f64().ok_or_else(|| D::Error::custom(format!("value {value} is not a number"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(step: u64, value: f64) -> Record {
+        Record { step, epoch: step / 10, tag: "train/loss".into(), value }
+    }
+
+    fn write(path: &Path, steps: std::ops::Range<u64>) {
+        let mut file = MetricsFile::resume(path, steps.start.saturating_sub(1)).unwrap();
+        for step in steps {
+            file.write(&[record(step, 1.0 / (step as f64 + 3.0))]).unwrap();
+        }
+    }
+
+    #[test]
+    fn values_come_back_bit_for_bit_and_non_finite_ones_have_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let values = [0.1 + 0.2, -0.0, 1e-310, f64::MAX, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let mut file = MetricsFile::create(&path).unwrap();
+        file.write(&values.map(|v| record(1, v))).unwrap();
+        let back = read(&path).unwrap();
+        assert_eq!(back.len(), values.len());
+        for (record, value) in back.iter().zip(values) {
+            assert_eq!(record.value.to_bits(), value.to_bits());
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.ends_with("\"value\":\"-Infinity\"}\n"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupted_file_ends_like_an_uninterrupted_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, resumed) = (folder.path().join("whole"), folder.path().join("resumed"));
+        MetricsFile::create(&whole).unwrap();
+        write(&whole, 0..40);
+        MetricsFile::create(&resumed).unwrap();
+        write(&resumed, 0..27);
+        // Killed in the middle of a line.
+        let mut half = OpenOptions::new().append(true).open(&resumed).unwrap();
+        half.write_all(br#"{"step":27,"ep"#).unwrap();
+        write(&resumed, 21..40);
+        assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(&resumed).unwrap());
+    }
+
+    #[test]
+    fn a_half_written_last_line_is_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        std::fs::write(&path, format!("{HEADER}\n{}", r#"{"step":1,"epoch":1,"tag":"a","value":1.0}"#)).unwrap();
+        assert_eq!(read(&path).unwrap(), []);
+    }
+
+    #[test]
+    fn damage_is_an_error_that_names_the_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        std::fs::write(&path, format!("{HEADER}\n{{\"step\":1}}\n")).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("line 2: not a record (missing field `epoch`"), "{message}");
+        std::fs::write(&path, "{\"format\":\"curricle-metrics\",\"version\":2}\n").unwrap();
+        let message = truncate_after(&path, 1).unwrap_err().to_string();
+        assert!(message.contains("line 1: expected"), "{message}");
+        assert!(std::fs::read_to_string(&path).unwrap().contains("\"version\":2"), "the file must stay as it was");
+    }
+
+    #[test]
+    fn what_depends_on_the_clock_is_known_by_its_tag() {
+        let time = Record { tag: "time/step_seconds".into(), ..record(1, 0.1) };
+        assert!(time.is_time() && !record(1, 0.1).is_time());
+    }
+}

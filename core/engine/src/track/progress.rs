@@ -1,0 +1,235 @@
+//! How far training is, for whoever watches it.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// All bars of the process, so that whoever writes to standard error can move them aside.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Writes to standard error without tearing a bar that is shown there.
+pub fn print(text: &str) {
+    BARS.suspend(|| {
+        // Nobody is left to tell if standard error is closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    });
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressMode {
+    /// A bar that moves, for terminals.
+    Bar,
+    /// One line for each epoch, for files and other programs.
+    Lines,
+    /// Not at all.
+    Quiet,
+}
+
+impl ProgressMode {
+    /// A bar if standard error is a terminal, else lines; nothing if `quiet`.
+    pub fn detect(quiet: bool) -> Self {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match quiet {
+            true => Self::Quiet,
+            false if std::io::stderr().is_terminal() && !dumb => Self::Bar,
+            false => Self::Lines,
+        }
+    }
+}
+
+/// What there is to say at the end of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EpochSummary {
+    /// Mean loss of its steps.
+    pub loss: f64,
+    /// Recall@1 as a fraction, if the epoch was evaluated.
+    pub recall_at_1: Option<f64>,
+}
+
+/// Shows how far a run is. Times count from its making.
+#[derive(Debug)]
+pub struct Progress {
+    mode: ProgressMode,
+    bar: ProgressBar,
+    epochs: u64,
+    steps_per_epoch: u64,
+    epochs_done: u64,
+    steps_before: u64,
+    steps: u64,
+    images: u64,
+    loss: Option<f64>,
+    recall_at_1: Option<f64>,
+    started: Instant,
+    epoch_started: Instant,
+    epoch_images: u64,
+    /// When the last step or evaluation ended.
+    last: Instant,
+    /// Time spent in steps, not in evaluation: altogether and in this epoch.
+    training: Duration,
+    epoch_training: Duration,
+}
+
+impl Progress {
+    /// Progress of so many epochs of so many steps, of which some may be done already.
+    pub fn new(mode: ProgressMode, epochs: u64, steps_per_epoch: u64, epochs_done: u64) -> Self {
+        let bar = match mode {
+            ProgressMode::Bar => BARS.add(ProgressBar::new(epochs * steps_per_epoch)),
+            _ => ProgressBar::hidden(),
+        };
+        bar.set_style(style());
+        let (now, steps_before) = (Instant::now(), epochs_done * steps_per_epoch);
+        bar.set_position(steps_before);
+        Self {
+            mode,
+            bar,
+            epochs,
+            steps_per_epoch,
+            epochs_done,
+            steps_before,
+            steps: 0,
+            images: 0,
+            loss: None,
+            recall_at_1: None,
+            started: now,
+            epoch_started: now,
+            epoch_images: 0,
+            last: now,
+            training: Duration::ZERO,
+            epoch_training: Duration::ZERO,
+        }
+    }
+
+    /// One step is done, with its loss if it was read back.
+    pub fn step(&mut self, images: usize, loss: Option<f64>) {
+        self.steps += 1;
+        self.images += images as u64;
+        self.epoch_images += images as u64;
+        let took = self.last.elapsed();
+        self.training += took;
+        self.epoch_training += took;
+        self.last += took;
+        self.loss = loss.or(self.loss);
+        if self.mode == ProgressMode::Bar {
+            let epoch = (self.epochs_done + 1).min(self.epochs);
+            self.bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
+            let rate = per_second(self.images, self.training);
+            let parts = [self.loss.map(loss_text), self.recall_at_1.map(recall_text), Some(rate), self.time_left()];
+            self.bar.set_message(parts.into_iter().flatten().collect::<Vec<_>>().join("  "));
+            self.bar.set_position(self.steps_before + self.steps);
+        }
+    }
+
+    /// An epoch is done, its evaluation included.
+    pub fn epoch_done(&mut self, summary: &EpochSummary) {
+        self.epochs_done += 1;
+        self.recall_at_1 = summary.recall_at_1.or(self.recall_at_1);
+        if self.mode == ProgressMode::Lines {
+            print(&format!("{}\n", self.epoch_line(summary, self.epoch_started.elapsed())));
+        }
+        self.last = Instant::now();
+        self.epoch_started = self.last;
+        self.epoch_images = 0;
+        self.epoch_training = Duration::ZERO;
+    }
+
+    /// Says something above the bar, or as a line of its own. Quiet runs say nothing.
+    pub fn message(&self, text: &str) {
+        if self.mode != ProgressMode::Quiet {
+            print(&format!("{text}\n"));
+        }
+    }
+
+    /// Leaves the bar as it stands.
+    pub fn finish(self) {
+        self.bar.abandon();
+    }
+
+    fn epoch_line(&self, summary: &EpochSummary, took: Duration) -> String {
+        let width = self.epochs.to_string().len();
+        let rate = per_second(self.epoch_images, self.epoch_training);
+        let mut parts = vec![format!("epoch {:>width$}/{}", self.epochs_done, self.epochs), loss_text(summary.loss)];
+        parts.extend(summary.recall_at_1.map(recall_text));
+        parts.extend([rate, duration(took)]);
+        parts.extend(self.time_left().filter(|_| self.epochs_done < self.epochs));
+        parts.join("  ")
+    }
+
+    /// At the speed since this process began: what an earlier one did says nothing about it.
+    fn time_left(&self) -> Option<String> {
+        let left = (self.epochs * self.steps_per_epoch).saturating_sub(self.steps_before + self.steps);
+        let per_step = self.started.elapsed().as_secs_f64() / self.steps as f64;
+        let left = Duration::try_from_secs_f64(per_step * left as f64).ok()?;
+        Some(format!("{} left", duration(left)))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.abandon();
+    }
+}
+
+fn style() -> ProgressStyle {
+    // The message takes what the rest leaves of the terminal's width, and is cut off there.
+    let template = "{prefix} {bar:24} {pos}/{len}  {wide_msg}";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+fn loss_text(loss: f64) -> String {
+    format!("loss {loss:.4}")
+}
+
+fn recall_text(recall: f64) -> String {
+    format!("R@1 {:.2} %", 100.0 * recall)
+}
+
+fn per_second(images: u64, time: Duration) -> String {
+    format!("{:.0} images/s", images as f64 / time.as_secs_f64().max(1e-9))
+}
+
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, _) => format!("{:.1} s", time.as_secs_f64()),
+        (0, m, s) => format!("{m}:{s:02} min"),
+        (h, m, _) => format!("{h}:{m:02} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short_to_read() {
+        let texts = [0, 59, 60, 3599, 3600, 360_000].map(|s| duration(Duration::from_secs(s)));
+        assert_eq!(texts, ["0.0 s", "59.0 s", "1:00 min", "59:59 min", "1:00 h", "100:00 h"]);
+    }
+
+    #[test]
+    fn an_epoch_is_one_line() {
+        let mut progress = Progress::new(ProgressMode::Quiet, 10, 4, 0);
+        progress.started = Instant::now() - Duration::from_secs(4);
+        (0..4).for_each(|_| progress.step(64, Some(0.5)));
+        progress.epochs_done = 1;
+        progress.epoch_training = Duration::from_secs(2);
+        let summary = EpochSummary { loss: 0.25, recall_at_1: Some(0.6731) };
+        let line = progress.epoch_line(&summary, Duration::from_secs(4));
+        assert_eq!(line, "epoch  1/10  loss 0.2500  R@1 67.31 %  128 images/s  4.0 s  36.0 s left");
+        progress.epochs_done = 10;
+        let line = progress.epoch_line(&EpochSummary { loss: f64::NAN, recall_at_1: None }, Duration::from_secs(2));
+        assert_eq!(line, "epoch 10/10  loss NaN  128 images/s  2.0 s");
+    }
+
+    #[test]
+    fn a_resumed_run_starts_where_it_was_and_forgets_the_old_speed() {
+        let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9);
+        assert_eq!(progress.bar.position(), 900);
+        assert_eq!(progress.time_left(), None, "no step, no estimate");
+        progress.started = Instant::now() - Duration::from_secs(50);
+        (0..50).for_each(|_| progress.step(1, None));
+        assert_eq!(progress.time_left().as_deref(), Some("50.0 s left"));
+    }
+}

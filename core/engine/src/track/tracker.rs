@@ -1,0 +1,155 @@
+//! Everything a run measures, written to `metrics.jsonl` and TensorBoard at once.
+
+use super::events::{self, EventWriter};
+use super::metrics::{self, MetricsFile, Record};
+use super::{HParams, Picture, hparams, summary};
+use crate::{Error, Result};
+use std::path::Path;
+
+/// Charts that show several curves together, in TensorBoard's `Custom Scalars` tab.
+const CHARTS: [(&str, &str); 4] = [
+    ("Losses", r"(.*/)?loss.*"),
+    ("Recall@K", r"(.*/)?recall(@|_at_).*"),
+    ("Precision and clustering", r"(.*/)?(map|r_precision|nmi|ami).*"),
+    ("Weights", r"weights/.*"),
+];
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Trained to the end.
+    Success,
+    /// Stopped by a signal; it can be resumed.
+    Interrupted,
+    /// Stopped by an error; it can be tried again.
+    Failed,
+}
+
+/// Writes what a run measures. There is one for each run folder.
+///
+/// Everything of a step is to be written before the step's checkpoint, and [`Tracker::flush`]
+/// called in between: on resume, what belongs to later steps is removed and what belongs to the
+/// checkpoint's step is kept. Then a run ends with the same metrics however often it was
+/// interrupted.
+#[derive(Debug)]
+pub struct Tracker {
+    metrics: MetricsFile,
+    events: EventWriter,
+}
+
+impl Tracker {
+    /// Opens the files of a run folder: new ones, or those of a run that resumes after a step.
+    pub fn create(folder: &Path, resume_step: Option<u64>) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+        let path = folder.join(metrics::FILE);
+        let metrics = match resume_step {
+            None => MetricsFile::create(&path)?,
+            Some(step) => MetricsFile::resume(&path, step)?,
+        };
+        if resume_step.is_none() {
+            events::remove_all(folder)?;
+        }
+        let mut events = EventWriter::create(folder, resume_step);
+        events.write(0, vec![summary::layout("Overview", &CHARTS)?]);
+        Ok(Self { metrics, events })
+    }
+
+    /// Writes one number.
+    pub fn scalar(&mut self, tag: &str, value: f64, step: u64, epoch: u64) -> Result<()> {
+        self.scalars(&[(tag, value)], step, epoch)
+    }
+
+    /// Writes the numbers of one step. Rates and durations belong under [`metrics::TIME`].
+    pub fn scalars<T: AsRef<str>>(&mut self, values: &[(T, f64)], step: u64, epoch: u64) -> Result<()> {
+        let record = |(tag, value): &(T, f64)| Record { step, epoch, tag: tag.as_ref().to_string(), value: *value };
+        let records: Vec<Record> = values.iter().map(record).collect();
+        self.metrics.write(&records)?;
+        self.events.write(step, records.iter().map(|r| summary::scalar(&r.tag, r.value)).collect());
+        Ok(())
+    }
+
+    /// Writes the distribution of values, for TensorBoard alone. Values that are not finite are
+    /// left out.
+    pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64) {
+        self.events.write(step, vec![summary::histogram(tag, values)]);
+    }
+
+    /// Writes a picture, for TensorBoard alone.
+    pub fn image(&mut self, tag: &str, picture: &Picture, step: u64) -> Result<()> {
+        self.events.write(step, vec![summary::image(tag, picture)?]);
+        Ok(())
+    }
+
+    /// Writes a text in Markdown, for TensorBoard alone.
+    pub fn text(&mut self, tag: &str, markdown: &str, step: u64) {
+        self.events.write(step, vec![summary::text(tag, markdown)]);
+    }
+
+    /// Says with which settings the run began, for TensorBoard's `HParams` tab.
+    pub fn hparams(&mut self, hparams: &HParams) -> Result<()> {
+        self.events.write(0, vec![hparams::start(hparams)?]);
+        Ok(())
+    }
+
+    /// Makes everything written so far outlive a power cut. For use before a checkpoint.
+    pub fn flush(&mut self) -> Result<()> {
+        self.metrics.sync()
+    }
+
+    /// Closes the files.
+    ///
+    /// Only success is told to TensorBoard: it believes the first end it reads, so a failed run
+    /// that is tried again would have failed for ever.
+    pub fn finish(mut self, status: Status) -> Result<()> {
+        if status == Status::Success {
+            self.events.write(0, vec![hparams::finished()?]);
+        }
+        self.metrics.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(folder: &Path) -> Vec<u8> {
+        std::fs::read(folder.join(metrics::FILE)).unwrap()
+    }
+
+    fn train(tracker: &mut Tracker, steps: std::ops::RangeInclusive<u64>) {
+        for step in steps {
+            tracker.scalars(&[("train/loss", 1.0 / step as f64), ("train/lr", 0.1)], step, step / 4).unwrap();
+        }
+    }
+
+    #[test]
+    fn interruptions_leave_no_trace_in_the_metrics() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+        train(&mut Tracker::create(&whole, None).unwrap(), 1..=30);
+        train(&mut Tracker::create(&parts, None).unwrap(), 1..=13);
+        train(&mut Tracker::create(&parts, Some(10)).unwrap(), 11..=24);
+        train(&mut Tracker::create(&parts, Some(20)).unwrap(), 21..=30);
+        assert_eq!(lines(&whole), lines(&parts));
+    }
+
+    #[test]
+    fn starting_again_starts_from_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        train(&mut Tracker::create(folder.path(), None).unwrap(), 1..=30);
+        let tracker = Tracker::create(folder.path(), None).unwrap();
+        tracker.finish(Status::Success).unwrap();
+        assert_eq!(metrics::read(&folder.path().join(metrics::FILE)).unwrap(), []);
+        // One file of metrics and one of events.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let message = Tracker::create(&file.join("run"), None).unwrap_err().to_string();
+        assert!(message.starts_with("cannot create `") && message.contains("file/run`: "), "{message}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The components of a run and the tensors they declared.
+
+use crate::recipe::{ComponentRecipe, Recipe};
+use crate::registry::Registry;
+use crate::{Error, Result};
+use curricle_sdk::{Init, Kind, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
+use rand::RngExt;
+use tch::{Device, Tensor};
+
+/// What a recipe's `[loss]`, `[sampler]` and `[weights]` name, ready to work.
+pub struct Components {
+    /// The loss.
+    pub loss: Box<dyn Loss>,
+    /// What the loss declared, and the tensors made for it.
+    pub loss_tensors: Declared,
+    /// The sampler.
+    pub sampler: Box<dyn Sampler>,
+    /// The weight scheme.
+    pub weights: Box<dyn WeightScheme>,
+    /// What the weight scheme declared, and the tensors made for it.
+    pub weights_tensors: Declared,
+}
+
+/// Declarations and their tensors.
+#[derive(Debug, Default)]
+pub struct Declared {
+    /// The declarations.
+    pub specs: Vec<TensorSpec>,
+    /// One tensor for each.
+    pub tensors: Tensors,
+}
+
+impl Components {
+    /// Makes the components and the tensors they declare.
+    pub fn build(recipe: &Recipe, registry: &Registry, shape: &Shape, device: Device) -> Result<Self> {
+        let Recipe { loss, sampler, weights, .. } = recipe;
+        let loss = registry.loss(&loss.name, &loss.settings).map_err(named(Kind::Loss, &loss.name))?;
+        let sampler =
+            registry.sampler(&sampler.name, &sampler.settings).map_err(named(Kind::Sampler, &sampler.name))?;
+        let weights =
+            registry.weights(&weights.name, &weights.settings).map_err(named(Kind::Weights, &weights.name))?;
+        let declared = |specs: curricle_sdk::Result<Vec<TensorSpec>>, kind, component: &ComponentRecipe| {
+            let specs = specs.map_err(named(kind, &component.name))?;
+            Ok::<_, Error>(Declared::create(specs, recipe.seed, kind, device))
+        };
+        let loss_tensors = declared(guard(|| Ok(loss.tensors(shape))), Kind::Loss, &recipe.loss)?;
+        let weights_tensors = declared(guard(|| Ok(weights.tensors(shape))), Kind::Weights, &recipe.weights)?;
+        Ok(Self { loss, loss_tensors, sampler, weights, weights_tensors })
+    }
+}
+
+/// Says which component an error comes from, for use with `map_err`.
+pub(crate) fn named(kind: Kind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
+    let name = name.to_string();
+    move |source| Error::Component { kind, name, source }
+}
+
+impl Declared {
+    /// Creates the declared tensors. Each has a random stream of its own, so that initial values
+    /// depend on the seed and the tensor's name alone.
+    pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: Kind, device: Device) -> Self {
+        let mut tensors = Tensors::default();
+        for spec in &specs {
+            let count = spec.shape.iter().product::<i64>();
+            let values: Vec<f32> = match spec.init {
+                Init::Constant(value) => vec![value as f32; usize::try_from(count).unwrap_or(0)],
+                Init::Normal { std } => {
+                    let mut stream = rng::stream(seed, &format!("declared tensor {kind}.{}", spec.name), 0, 0);
+                    (0..count).map(|_| (standard_normal(&mut stream) * std) as f32).collect()
+                }
+            };
+            let tensor = Tensor::from_slice(&values).view(spec.shape.as_slice()).to_device(device);
+            tensors.insert(spec.name.as_ref(), tensor.set_requires_grad(spec.trainable));
+        }
+        Self { specs, tensors }
+    }
+}
+
+/// Box and Muller's transform; initial values need no more than that.
+fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
+    let (u, v): (f64, f64) = (stream.random(), stream.random());
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_tensors_start_as_declared() {
+        let specs = vec![
+            TensorSpec::trainable("proxies", [50, 40], Init::Normal { std: 0.5 }),
+            TensorSpec::state("age", [1], Init::Constant(3.0)),
+        ];
+        let make = |seed| Declared::create(specs.clone(), seed, Kind::Loss, Device::Cpu).tensors;
+        let tensors = make(1);
+        let proxies = tensors.get("proxies");
+        assert!(proxies.requires_grad() && !tensors.get("age").requires_grad());
+        assert!((proxies.std(true).double_value(&[]) - 0.5).abs() < 0.03);
+        assert!(proxies.mean(None).double_value(&[]).abs() < 0.04);
+        assert_eq!(tensors.get("age").double_value(&[0]), 3.0);
+        assert_eq!(proxies, make(1).get("proxies"));
+        assert_ne!(proxies, make(2).get("proxies"));
+    }
+}

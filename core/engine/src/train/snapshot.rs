@@ -1,0 +1,59 @@
+//! A trainer's tensors for a checkpoint, and back.
+
+use super::Trainer;
+use super::components::Declared;
+use crate::{Error, Result};
+use std::collections::HashMap;
+use tch::Tensor;
+
+const SAMPLE_WEIGHTS: &str = "sample_weights";
+
+impl Trainer<'_> {
+    /// Every tensor that training changes, by name.
+    pub fn snapshot(&self) -> Vec<(String, Tensor)> {
+        let mut tensors: Vec<_> =
+            self.model.tensors().into_iter().map(|named| (format!("model.{}", named.name), named.tensor)).collect();
+        tensors.extend(declared_tensors("loss", &self.components.loss_tensors));
+        tensors.extend(declared_tensors("weights", &self.components.weights_tensors));
+        tensors.extend(self.optimizer.state());
+        tensors.push((SAMPLE_WEIGHTS.into(), Tensor::from_slice(self.weights.values())));
+        tensors
+    }
+
+    /// Puts the tensors of a snapshot back.
+    pub fn restore(&mut self, tensors: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
+        let _no_grad = tch::no_grad_guard();
+        let saved = |name: &str| {
+            tensors.get(name).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{name}`")))
+        };
+        for named in self.model.tensors() {
+            copy(&named.tensor, saved(&format!("model.{}", named.name))?, &named.name)?;
+        }
+        for (name, tensor) in declared_tensors("loss", &self.components.loss_tensors)
+            .chain(declared_tensors("weights", &self.components.weights_tensors))
+        {
+            copy(&tensor, saved(&name)?, &name)?;
+        }
+        self.optimizer.restore(tensors, steps)?;
+        let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?)
+            .map_err(|e| Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` cannot be read: {e}")))?;
+        if weights.len() != self.weights.values().len() {
+            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` belong to another data set")));
+        }
+        self.weights.set(weights);
+        Ok(())
+    }
+}
+
+fn declared_tensors<'a>(kind: &'a str, declared: &'a Declared) -> impl Iterator<Item = (String, Tensor)> + 'a {
+    declared.tensors.iter().map(move |(name, tensor)| (format!("{kind}.{name}"), tensor.shallow_clone()))
+}
+
+fn copy(to: &Tensor, from: &Tensor, name: &str) -> Result<()> {
+    if to.size() != from.size() {
+        let (found, wanted) = (from.size(), to.size());
+        return Err(Error::Failed(format!("the checkpoint's `{name}` has shape {found:?} instead of {wanted:?}")));
+    }
+    to.shallow_clone().copy_(from);
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! The θ-phase: one epoch of gradient steps.
+
+use super::components::{Components, named};
+use super::meter::{Meter, Window};
+use super::optimizer::{Optimizer, Parameter};
+use super::schedule::Schedule;
+use super::stop::Stop;
+use super::weighting::SampleWeights;
+use crate::backbone::Model;
+use crate::data::{Inputs, Part};
+use crate::recipe::Recipe;
+use crate::{Error, Result};
+use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
+use std::time::{Duration, Instant};
+use tch::{Device, Tensor};
+
+/// The training samples as the loop uses them.
+#[derive(Debug)]
+pub struct TrainingSet {
+    /// What the network sees, on the training device.
+    pub inputs: Inputs,
+    /// The (possibly noisy) labels.
+    pub labels: Vec<i64>,
+    labels_on_device: Tensor,
+}
+
+impl TrainingSet {
+    /// Moves the inputs to the device, with these labels instead of the part's own.
+    pub fn new(part: &Part, labels: Vec<i64>, device: Device) -> Self {
+        let labels_on_device = Tensor::from_slice(&labels).to_device(device);
+        Self { inputs: part.inputs.to_device(device), labels, labels_on_device }
+    }
+}
+
+/// Everything that changes during training.
+pub struct Trainer<'a> {
+    /// The recipe.
+    pub recipe: &'a Recipe,
+    /// The training samples.
+    pub data: TrainingSet,
+    /// The network.
+    pub model: Model,
+    /// Loss, sampler and weight scheme.
+    pub components: Components,
+    /// The optimiser.
+    pub optimizer: Optimizer,
+    /// The samples' weights.
+    pub weights: SampleWeights,
+    /// The epoch being trained, counted from 0.
+    pub epoch: u64,
+    /// Steps already taken in it.
+    pub step: usize,
+    /// Losses not logged yet.
+    pub meter: Meter,
+    schedule: Schedule,
+}
+
+/// What happened since the last report.
+#[derive(Debug)]
+pub struct StepReport {
+    /// Steps since the beginning of training.
+    pub global_step: u64,
+    /// The epoch, counted from 0.
+    pub epoch: u64,
+    /// Steps taken in this epoch, and steps it has.
+    pub step: (usize, usize),
+    /// Mean loss.
+    pub loss: f64,
+    /// Learning rate of the last step, before group scales.
+    pub lr: f64,
+    /// What the loss logged, and the gradient's length.
+    pub scalars: Vec<(String, f64)>,
+    /// Samples seen.
+    pub samples: usize,
+    /// Where time went.
+    pub times: StepTimes,
+}
+
+/// Where the time of some steps went. On CUDA, work is only queued, so these say how long the
+/// queueing took; the sum is right all the same, since each report waits for the device.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StepTimes {
+    /// The network, forwards.
+    pub forward: Duration,
+    /// The loss.
+    pub loss: Duration,
+    /// Gradients.
+    pub backward: Duration,
+    /// The optimiser.
+    pub optimizer: Duration,
+    /// Everything.
+    pub total: Duration,
+}
+
+impl StepTimes {
+    /// Time in none of the named parts.
+    pub fn outside(&self) -> Duration {
+        self.total.saturating_sub(self.forward + self.loss + self.backward + self.optimizer)
+    }
+}
+
+/// How an epoch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EpochEnd {
+    /// All its steps were taken.
+    Complete,
+    /// Somebody asked to stop.
+    Stopped,
+}
+
+impl<'a> Trainer<'a> {
+    /// A trainer before its first step.
+    pub fn new(recipe: &'a Recipe, data: TrainingSet, model: Model, components: Components) -> Result<Self> {
+        let optimizer = Optimizer::new(&recipe.optimizer, parameters(recipe, &model, &components)?);
+        let device = model.device();
+        let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
+        let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
+        let meter = Meter::default();
+        Ok(Self { recipe, data, model, components, optimizer, weights, epoch: 0, step: 0, meter, schedule })
+    }
+
+    /// The batches of the current epoch, checked.
+    pub fn batches(&self) -> Result<Vec<Vec<i64>>> {
+        let epoch = Epoch { labels: &self.data.labels, seed: self.recipe.seed, epoch: self.epoch };
+        let failed = |source| named(Kind::Sampler, &self.recipe.sampler.name)(source);
+        let batches = guard(|| self.components.sampler.batches(&epoch)).map_err(failed)?;
+        check_batches(&batches, self.data.labels.len()).map_err(|m| failed(curricle_sdk::Error::other(m)))?;
+        Ok(batches)
+    }
+
+    /// Takes the steps that are left of the current epoch and reports every few of them.
+    pub fn run_epoch(
+        &mut self,
+        batches: &[Vec<i64>],
+        stop: &Stop,
+        mut report: impl FnMut(&StepReport) -> Result<()>,
+    ) -> Result<EpochEnd> {
+        // All indices of the epoch go to the device in one copy.
+        let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
+        let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
+        let (mut times, mut samples, mut since) = (StepTimes::default(), 0, Instant::now());
+        while self.step < batches.len() {
+            if stop.requested() {
+                return Ok(EpochEnd::Stopped);
+            }
+            let size = batches[self.step].len();
+            let ids = flat.narrow(0, offset as i64, size as i64);
+            let last = self.step + 1 == batches.len();
+            let logged = last || (self.optimizer.steps() + 1).is_multiple_of(self.recipe.train.log_every);
+            let factor = self.schedule.factor(self.epoch, self.step, batches.len());
+            let logs = self.take_step(&ids, factor, logged, &mut times)?;
+            self.step += 1;
+            offset += size;
+            samples += size;
+            if logged {
+                let (names, tensors): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
+                let window = self.meter.window(&tensors);
+                self.stop_if_not_finite(&window, batches)?;
+                times.total = since.elapsed();
+                let others = window.others.iter().map(|&value| f64::from(value));
+                report(&StepReport {
+                    global_step: self.optimizer.steps(),
+                    epoch: self.epoch,
+                    step: (self.step, batches.len()),
+                    loss: window.mean(),
+                    lr: self.optimizer.base_lr() * factor,
+                    scalars: names.into_iter().zip(others).collect(),
+                    samples,
+                    times,
+                })?;
+                (times, samples, since) = (StepTimes::default(), 0, Instant::now());
+            }
+        }
+        Ok(EpochEnd::Complete)
+    }
+
+    /// One gradient step; nothing in it waits for the device.
+    fn take_step(
+        &mut self,
+        ids: &Tensor,
+        lr_factor: f64,
+        logged: bool,
+        times: &mut StepTimes,
+    ) -> Result<Vec<(String, Tensor)>> {
+        // Dropout and losses that sample draw from libtorch's generator. Seeded at every step, a
+        // resumed epoch draws the same numbers.
+        tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
+        let mut clock = Instant::now();
+        let mut lap = |part: &mut Duration| {
+            let now = Instant::now();
+            *part += now - clock;
+            clock = now;
+        };
+
+        let labels = self.data.labels_on_device.index_select(0, ids);
+        let weights = self.weights.batch(ids);
+        let mut gathering = Duration::ZERO;
+        let inputs = self.data.inputs.batch(ids);
+        lap(&mut gathering);
+        let embeddings = during("computing embeddings", || Ok(self.model.forward(&inputs, true)))?;
+        lap(&mut times.forward);
+
+        let mut log = if logged { Log::enabled() } else { Log::disabled() };
+        let batch = Batch {
+            embeddings: &embeddings,
+            labels: &labels,
+            ids,
+            weights: weights.as_ref(),
+            tensors: &self.components.loss_tensors.tensors,
+        };
+        let loss = guard(|| check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings))
+            .map_err(named(Kind::Loss, &self.recipe.loss.name))?;
+        lap(&mut times.loss);
+
+        during("computing gradients", || Ok(loss.f_backward()?))?;
+        lap(&mut times.backward);
+        self.meter.push(&loss);
+        let norm =
+            during("updating parameters", || Ok(self.optimizer.step(lr_factor, self.recipe.train.clip_norm, logged)))?;
+        lap(&mut times.optimizer);
+
+        let mut logs = log.into_scalars();
+        logs.iter_mut().for_each(|(name, _)| name.insert_str(0, "loss/"));
+        logs.extend(norm.filter(|_| logged).map(|norm| ("train/gradient_norm".to_string(), norm)));
+        Ok(logs)
+    }
+
+    fn stop_if_not_finite(&self, window: &Window, batches: &[Vec<i64>]) -> Result<()> {
+        let Some(back) = window.first_bad() else { return Ok(()) };
+        let step = self.step.saturating_sub(1 + back);
+        let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
+        Err(Error::Failed(format!(
+            "the loss is not finite in epoch {}, step {} of {}; its batch holds the samples {}. The last checkpoint \
+             is kept. A lower `optimizer.lr` or a `train.clip_norm` may help",
+            self.epoch + 1,
+            step + 1,
+            batches.len(),
+            ids.join(", ")
+        )))
+    }
+}
+
+fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T>) -> Result<T> {
+    guard(work).map_err(|source| Error::Torch { during, source })
+}
+
+/// A loss must be one number that gradients flow through, on the device of its inputs.
+fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Result<Tensor> {
+    let wrong = |what: String| Err(curricle_sdk::Error::other(what));
+    if loss.numel() != 1 {
+        return wrong(format!("must return one number, not a tensor of shape {:?}", loss.size()));
+    }
+    if !loss.requires_grad() {
+        return wrong("returned a number that is not connected to the embeddings, so nothing could be learned".into());
+    }
+    if loss.device() != embeddings.device() {
+        return wrong(format!("returned a number on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
+    }
+    Ok(loss)
+}
+
+fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {
+    if batches.is_empty() {
+        return Err("gave no batch for the epoch".into());
+    }
+    for (number, batch) in batches.iter().enumerate() {
+        if batch.is_empty() {
+            return Err(format!("gave an empty batch ({} of {})", number + 1, batches.len()));
+        }
+        if let Some(id) = batch.iter().find(|&&id| usize::try_from(id).map_or(true, |id| id >= samples)) {
+            return Err(format!("named sample {id} in batch {}, and there are {samples} samples", number + 1));
+        }
+    }
+    Ok(())
+}
+
+/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
+fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
+    let mut parameters = Vec::new();
+    let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
+        let settings = recipe.groups.get(group).cloned().unwrap_or_default();
+        parameters.push(Parameter {
+            name,
+            tensor: tensor.shallow_clone(),
+            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
+            weight_decay: settings.weight_decay,
+        });
+    };
+    for named in model.tensors().iter().filter(|named| named.tensor.requires_grad()) {
+        let group = if named.name.starts_with("embedding.") { "embedding" } else { "backbone" };
+        add(named.name.clone(), group, &named.tensor, 1.0);
+    }
+    let declared = &components.loss_tensors;
+    for spec in declared.specs.iter().filter(|spec| spec.trainable) {
+        add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);
+    }
+    let mut known: Vec<_> = ["backbone", "embedding"].into_iter().collect();
+    known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.as_ref()));
+    match recipe.groups.keys().find(|group| !known.contains(&group.as_str())) {
+        Some(unknown) => Err(Error::Usage(format!(
+            "there is no parameter group `{unknown}` to set with `groups.{unknown}`; this run has: {}",
+            known.join(", ")
+        ))),
+        None => Ok(parameters),
+    }
+}

@@ -1,0 +1,213 @@
+//! Components sent through the C interface and back behave as before.
+
+use curricle_sdk::abi::{export, host};
+use curricle_sdk::prelude::*;
+use curricle_sdk::{Component, LossInfo, registered};
+
+/// Mean similarity of positive pairs, scaled, plus a learnable offset.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Probe {
+    scale: f64,
+    fail: String,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self { scale: 2.0, fail: String::new() }
+    }
+}
+
+impl Loss for Probe {
+    fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
+        match self.fail.as_str() {
+            "error" => return Err(Error::other("asked to fail")),
+            "panic" => panic!("asked to panic"),
+            "torch" => return Ok(batch.embeddings.matmul(batch.embeddings)),
+            _ => {}
+        }
+        let pairs = batch.pairs();
+        log.scalar("positives", || pairs.positive.sum(None));
+        let weighted = batch.similarities() * &pairs.positive * batch.weights_or_ones();
+        Ok(weighted.sum(None) * self.scale + batch.tensors.get("offset").sum(None))
+    }
+
+    fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
+        vec![TensorSpec::trainable("offset", [shape.classes, 2], Init::Normal { std: 0.5 }).lr_scale(7.0)]
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.scale < 0.0 { Err(Error::setting("scale", "must not be negative")) } else { Ok(()) }
+    }
+
+    fn advice(&self, data: &DataFacts) -> Vec<Advice> {
+        vec![Advice::new("scale", format!("{} classes", data.class_sizes.len()))]
+    }
+}
+
+register_loss!("probe", Probe, "for tests");
+
+/// Batches of consecutive samples.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct InOrder {
+    size: usize,
+}
+
+impl Sampler for InOrder {
+    fn batches(&self, epoch: &Epoch) -> Result<Vec<Vec<i64>>> {
+        let ids: Vec<i64> = (0..epoch.labels.len() as i64).collect();
+        Ok(ids.chunks(self.size).map(<[i64]>::to_vec).collect())
+    }
+
+    fn batch_size(&self) -> usize {
+        self.size
+    }
+}
+
+register_sampler!("in_order", InOrder, "for tests");
+
+/// Weighs by label, and remembers how often it was asked.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ByLabel {}
+
+impl WeightScheme for ByLabel {
+    fn update(&self, round: &Round) -> Result<WeightUpdate> {
+        let _ = round.tensors.get("calls").shallow_clone().g_add_scalar_(1.0);
+        let scale = round.age.or(round.loss.number("scale")).unwrap_or(0.0);
+        let weights: Vec<f64> = round.labels.iter().map(|&label| label as f64 / 10.0).collect();
+        Ok(WeightUpdate {
+            columns: vec![("twice".into(), weights.iter().map(|w| w * 2.0).collect())],
+            weights,
+            scalars: vec![("scale".into(), scale)],
+        })
+    }
+
+    fn needs_embeddings(&self) -> bool {
+        false
+    }
+
+    fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
+        vec![TensorSpec::state("calls", [1], Init::Constant(0.0))]
+    }
+}
+
+register_weights!("by_label", ByLabel, "for tests");
+
+/// The component as it comes back from the C interface.
+fn round_trip(name: &str) -> Component {
+    let original: &'static Component = registered().into_iter().find(|c| c.name == name).unwrap();
+    let record = Box::leak(Box::new(export::describe(original)));
+    // SAFETY: leaked, and made by `describe`.
+    unsafe { host::component(record) }.unwrap()
+}
+
+fn settings(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+use curricle_sdk::serde_json;
+
+fn offset_tensors() -> Tensors {
+    let mut tensors = Tensors::default();
+    let offset = Tensor::ones([3, 2], (Kind::Float, Device::Cpu)).set_requires_grad(true);
+    tensors.insert("offset", offset);
+    tensors
+}
+
+fn with_batch<T>(weights: bool, work: impl FnOnce(&Batch) -> T) -> (T, Tensor, Tensors) {
+    let embeddings = (Tensor::arange(8, (Kind::Float, Device::Cpu)).view([4, 2]) / 8.0).set_requires_grad(true);
+    let (labels, ids) = (Tensor::from_slice(&[0i64, 0, 1, 1]), Tensor::from_slice(&[0i64, 1, 2, 3]));
+    let weights = weights.then(|| Tensor::from_slice(&[1.0f32, 0.5, 0.25, 0.0]));
+    let tensors = offset_tensors();
+    let batch =
+        Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: weights.as_ref(), tensors: &tensors };
+    let result = work(&batch);
+    (result, embeddings, tensors)
+}
+
+#[test]
+fn a_loss_gives_the_same_value_and_gradients_across_the_boundary() {
+    let direct = Probe::default();
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    for weights in [false, true] {
+        let run = |loss: &dyn Loss| {
+            let mut log = Log::enabled();
+            let (value, x, tensors) = with_batch(weights, |batch| {
+                let value = loss.forward(batch, &mut log).unwrap();
+                value.backward();
+                value.double_value(&[])
+            });
+            let scalars: Vec<_> = log.into_scalars().iter().map(|(n, t)| (n.clone(), t.double_value(&[]))).collect();
+            (value, x.grad(), tensors.get("offset").grad(), scalars)
+        };
+        assert_eq!(run(&direct), run(across.as_ref()));
+    }
+}
+
+#[test]
+fn declarations_and_advice_cross() {
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    let shape = Shape { classes: 3, samples: 4, embedding: 2 };
+    assert_eq!(across.tensors(&shape), Probe::default().tensors(&shape));
+    let facts = DataFacts { class_sizes: &[2, 2], embedding_size: 2, batch_size: 4 };
+    assert_eq!(across.advice(&facts), Probe::default().advice(&facts));
+}
+
+#[test]
+fn the_record_and_its_schema_cross() {
+    let across = round_trip("probe");
+    assert_eq!((across.name, across.summary), ("probe", "for tests"));
+    assert_eq!(across.factory.schema()["properties"]["scale"]["default"], 2.0);
+}
+
+#[test]
+fn errors_keep_their_kind() {
+    let component = round_trip("probe");
+    let Err(error) = component.factory.loss(&settings(r#"{"scale": -1.0}"#)) else { panic!("must be refused") };
+    assert!(matches!(&error, Error::Setting { path, .. } if path == "scale"), "{error}");
+    for (fail, wanted) in [
+        ("error", "asked to fail"),
+        ("panic", "panicked: asked to panic"),
+        ("torch", "libtorch: mat1 and mat2 shapes cannot be multiplied (4x2 and 4x2)"),
+    ] {
+        let loss = component.factory.loss(&settings(&format!(r#"{{"fail": "{fail}"}}"#))).unwrap();
+        let (result, ..) = with_batch(false, |batch| loss.forward(batch, &mut Log::disabled()));
+        assert_eq!(result.unwrap_err().to_string(), wanted);
+    }
+}
+
+#[test]
+fn samplers_cross() {
+    let across = round_trip("in_order").factory.sampler(&settings(r#"{"size": 2}"#)).unwrap();
+    let epoch = Epoch { labels: &[0, 0, 1], seed: 1, epoch: 0 };
+    assert_eq!(across.batches(&epoch).unwrap(), [vec![0, 1], vec![2]]);
+    assert_eq!(across.batch_size(), 2);
+}
+
+#[test]
+fn weight_schemes_cross_and_their_tensors_are_changed_in_place() {
+    let across = round_trip("by_label").factory.weights(&settings("{}")).unwrap();
+    assert!(!across.needs_embeddings() && !across.is_uniform());
+    let mut tensors = Tensors::default();
+    tensors.insert("calls", Tensor::zeros([1], (Kind::Float, Device::Cpu)));
+    let loss = settings(r#"{"scale": 3.0}"#);
+    let round = |age| Round {
+        round: 1,
+        rounds: 2,
+        seed: 0,
+        embeddings: None,
+        labels: &[1, 5],
+        weights: &[1.0, 1.0],
+        tensors: &tensors,
+        loss: LossInfo { name: "probe", settings: &loss },
+        age,
+    };
+    let update = across.update(&round(None)).unwrap();
+    assert_eq!(update.weights, [0.1, 0.5]);
+    assert_eq!(update.columns, [("twice".to_string(), vec![0.2, 1.0])]);
+    assert_eq!(update.scalars, [("scale".to_string(), 3.0)]);
+    assert_eq!(across.update(&round(Some(9.0))).unwrap().scalars[0].1, 9.0);
+    assert_eq!(tensors.get("calls").double_value(&[0]), 2.0);
+}

@@ -1,0 +1,70 @@
+//! A batch's embeddings, and how a loss's derivative gets back to them.
+
+use curricle_sdk::Batch;
+use tch::{Kind, Tensor};
+
+/// Embeddings in the precision losses compute in: f64 stays f64, everything else is f32, since
+/// sums of exponentials overflow half precision.
+#[derive(Debug)]
+pub struct Embeddings {
+    /// Connected to the network.
+    graph: Tensor,
+    /// The same numbers `[B, D]` without a graph: nothing computed from them is recorded.
+    pub points: Tensor,
+}
+
+impl Embeddings {
+    /// The embeddings of a batch.
+    pub fn of(batch: &Batch) -> Self {
+        let graph = match batch.embeddings.kind() {
+            Kind::Float | Kind::Double => batch.embeddings.shallow_clone(),
+            _ => batch.embeddings.to_kind(Kind::Float),
+        };
+        let points = graph.detach();
+        Self { graph, points }
+    }
+
+    /// Cosine similarities of all pairs `[B, B]`.
+    pub fn similarities(&self) -> Tensor {
+        self.points.mm(&self.points.tr())
+    }
+
+    /// The batch's weights in this precision; `None` if all are 1.
+    pub fn weights(&self, batch: &Batch) -> Option<Tensor> {
+        batch.weights.map(|w| w.detach().to_kind(self.points.kind()))
+    }
+
+    /// A loss of this value and this derivative by the embeddings `[B, D]`.
+    pub fn loss(&self, value: &Tensor, gradient: &Tensor) -> Tensor {
+        with_gradient(value, &self.graph, gradient)
+    }
+
+    /// A loss of this value whose derivative by the similarities is `slope` `[B, B]`.
+    ///
+    /// From `S = x xᵀ` follows `∂L/∂x = (slope + slopeᵀ) x`.
+    pub fn loss_of_similarities(&self, value: &Tensor, slope: &Tensor) -> Tensor {
+        self.loss(value, &(slope + slope.tr()).mm(&self.points))
+    }
+
+    /// A loss of this value whose derivative by the squared distances is `slope` `[B, B]`.
+    pub fn loss_of_squared_distances(&self, value: &Tensor, slope: &Tensor) -> Tensor {
+        self.loss(value, &gradient_of_squared_distances(&self.points, slope))
+    }
+}
+
+/// `∂L/∂x` where `slope = ∂L/∂D²` and `D²_ij = |x_i - x_j|²`.
+///
+/// `∂L/∂x_i = 2 Σ_j (slope_ij + slope_ji)(x_i - x_j)`, a graph Laplacian times `x`.
+pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor {
+    let pull = (slope + slope.tr()) * 2.0;
+    points * pull.sum_dim_intlist(1, true, None) - pull.mm(points)
+}
+
+/// A scalar with the given value and first derivative by `tensor`.
+///
+/// `tensor - tensor.detach()` is exactly 0, so the value stays exactly `value`, and the backward
+/// pass is one multiplication. Second derivatives are not available.
+pub fn with_gradient(value: &Tensor, tensor: &Tensor, gradient: &Tensor) -> Tensor {
+    let zero = tensor - tensor.detach();
+    value + zero.flatten(0, -1).dot(&gradient.to_kind(tensor.kind()).flatten(0, -1))
+}

@@ -1,0 +1,104 @@
+//! Proxy-Anchor (Kim et al., CVPR 2020).
+
+use crate::embeddings::{Embeddings, with_gradient};
+use crate::masks::one_hot;
+use crate::means::{log_one_plus_sum_exp, or_one};
+use crate::{finite, positive};
+use curricle_sdk::prelude::*;
+
+/// Proxy-Anchor loss: every class has a learnable proxy, and every proxy is an anchor.
+///
+/// `1/|P⁺| Σ_{p∈P⁺} log(1+Σ_{x∈X_p⁺} e^{-α(s(x,p)-δ)}) + 1/C Σ_p log(1+Σ_{x∈X_p⁻} e^{α(s(x,p)+δ)})`
+///
+/// `s` is the cosine, `X_p⁺` the batch's samples of the proxy's class, `X_p⁻` all others, `P⁺` the
+/// proxies whose class is in the batch. A sample's exponential counts with `w_i`; a class of which
+/// the batch has only samples of weight 0 is not in `P⁺`.
+///
+/// The same as `ProxyAnchorLoss` of pytorch-metric-learning.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProxyAnchor {
+    /// Sharpness α.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub alpha: f64,
+    /// Margin δ on the cosine.
+    pub delta: f64,
+}
+
+impl Default for ProxyAnchor {
+    fn default() -> Self {
+        Self { alpha: 32.0, delta: 0.1 }
+    }
+}
+
+impl Loss for ProxyAnchor {
+    fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
+        let embeddings = Embeddings::of(batch);
+        let proxies = batch.tensors.get("proxies");
+        let kind = embeddings.points.kind();
+        let raw = proxies.detach().to_kind(kind);
+        let classes = raw.size()[0];
+        let length = raw.norm_scalaropt_dim(2.0, 1, true).clamp_min_(1e-12);
+        let unit = &raw / &length;
+        let cosines = embeddings.points.mm(&unit.tr());
+
+        let own = one_hot(batch.labels, classes);
+        let none = f64::NEG_INFINITY;
+        let mut pull = (&cosines - self.delta) * -self.alpha;
+        let mut push = (cosines + self.delta) * self.alpha;
+        let mut present = own.shallow_clone();
+        if let Some(weights) = embeddings.weights(batch) {
+            // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
+            let log_weights = weights.log().unsqueeze(1);
+            pull += &log_weights;
+            push += &log_weights;
+            present = own.logical_and(&weights.gt(0.0).unsqueeze(1));
+        }
+        let (pull, pull_slope) = log_one_plus_sum_exp(&pull.masked_fill_(&own.logical_not(), none), 0);
+        let (push, push_slope) = log_one_plus_sum_exp(&push.masked_fill_(&own, none), 0);
+        let in_batch = or_one(&present.any_dim(0, false).sum(kind));
+        let pull = pull.sum(None) / &in_batch;
+        let push = push.sum(None) / classes as f64;
+        let slope = push_slope * (self.alpha / classes as f64) - pull_slope * (self.alpha / &in_batch);
+
+        let loss = embeddings.loss(&(&pull + &push), &slope.mm(&unit));
+        let by_unit = slope.tr().mm(&embeddings.points);
+        // Only what is across the proxy turns it; its length does not enter the cosine.
+        let along = (&by_unit * &unit).sum_dim_intlist(1, true, None);
+        let by_proxy = (by_unit - unit * along) / length;
+        log.scalar("positive_term", || pull);
+        log.scalar("negative_term", || push);
+        Ok(with_gradient(&loss, proxies, &by_proxy))
+    }
+
+    fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
+        let std = (2.0 / shape.classes.max(1) as f64).sqrt();
+        let proxies = TensorSpec::trainable("proxies", [shape.classes, shape.embedding], Init::Normal { std });
+        // The authors train proxies a hundred times faster than the network.
+        vec![proxies.lr_scale(100.0)]
+    }
+
+    fn check(&self) -> Result<()> {
+        positive("alpha", self.alpha)?;
+        finite("delta", self.delta)
+    }
+
+    fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        // A lone pair's share of the gradient: 1/(1+e^{-z}).
+        let share = |z: f64| 1.0 / (1.0 + (-z).exp());
+        let (pull, push) = (share(self.alpha * (self.delta + 1.0)), share(self.alpha * (self.delta + 1.0)));
+        if pull < 1e-3 && push < 1e-3 {
+            advice.push(Advice::new(
+                "delta",
+                format!(
+                    "with `delta = {}` and `alpha = {}` even the worst sample hardly moves; 0.1 and 32 are usual",
+                    self.delta, self.alpha
+                ),
+            ));
+        }
+        advice
+    }
+}
+
+register_loss!("proxy_anchor", ProxyAnchor, "one learnable proxy for each class as anchor");

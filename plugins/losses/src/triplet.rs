@@ -1,0 +1,156 @@
+//! Triplet loss (Schroff et al., CVPR 2015; soft margin: Hermans et al., 2017).
+
+use crate::distances::{Distances, squared_distances};
+use crate::embeddings::Embeddings;
+use crate::masks::{Masks, one_hot};
+use crate::means::or_one;
+use crate::triplets::{Triplets, gaps};
+use curricle_sdk::prelude::*;
+
+/// Triplet loss over the triplets of a batch.
+///
+/// Smooth: the mean of `softplus(D_ap - D_an + m)` over all mined triplets. Hinge
+/// (`smooth = false`): the mean of `relu(D_ap - D_an + m)` over those where it is not 0. A triplet
+/// counts with `w_a w_p w_n`.
+///
+/// The same as `TripletMarginLoss(margin, smooth_loss)` of pytorch-metric-learning without a
+/// miner.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Triplet {
+    /// How much farther than the positive a negative should be, m.
+    #[schemars(range(min = -10.0, max = 10.0))]
+    pub margin: f64,
+    /// Softplus instead of the hinge.
+    pub smooth: bool,
+    /// Squared distances instead of distances.
+    pub squared: bool,
+    /// Which triplets take part.
+    pub mining: Mining,
+}
+
+/// Which triplets of a batch take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mining {
+    /// All of them.
+    All,
+    /// One for each anchor: its farthest positive and its nearest negative.
+    Hard,
+    /// One for each positive pair: the nearest negative that is farther than the positive. Pairs
+    /// without such a negative are left out.
+    Semihard,
+}
+
+impl Default for Triplet {
+    fn default() -> Self {
+        Self { margin: 0.0, smooth: true, squared: false, mining: Mining::All }
+    }
+}
+
+impl Loss for Triplet {
+    fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
+        let embeddings = Embeddings::of(batch);
+        let roots = (!self.squared).then(|| Distances::of(&embeddings.points));
+        let distances = match &roots {
+            Some(roots) => roots.plain.shallow_clone(),
+            None => squared_distances(&embeddings.points),
+        };
+        let mut pairs = Masks::of(batch);
+        if self.mining == Mining::Hard {
+            pairs = hardest(&distances, &pairs);
+        }
+        let triplets = Triplets::of(&pairs, embeddings.weights(batch).as_ref(), distances.kind());
+        let mined = (self.mining == Mining::Semihard).then(|| semihard(&distances, &pairs));
+
+        let (values, mut slopes) = if self.smooth {
+            // softplus(g) = log(1 + e^g) and e^g factors into pairs: one exponential for each
+            // pair instead of one for each triplet.
+            let ratio = (&distances + self.margin).exp().unsqueeze(2) * (-&distances).exp().unsqueeze(1);
+            let one_more = &ratio + 1.0;
+            (one_more.log(), ratio / one_more)
+        } else {
+            let hinge = gaps(&distances, self.margin).clamp_min_(0.0);
+            let active = hinge.gt(0.0).to_kind(hinge.kind());
+            (hinge, active)
+        };
+        let values = match &mined {
+            Some(mined) => {
+                slopes *= mined;
+                values * mined
+            }
+            None => values,
+        };
+        let total = match (&mined, self.smooth) {
+            (_, false) => triplets.sum(&slopes),
+            (Some(mined), true) => triplets.sum(mined),
+            (None, true) => triplets.total(),
+        };
+        let (value, slope) = triplets.mean(&values, &slopes, &total);
+        log.scalar("active_triplets", || total / or_one(&triplets.total()));
+        let slope = match &roots {
+            Some(roots) => roots.slope_of_squared(&slope),
+            None => slope,
+        };
+        Ok(embeddings.loss_of_squared_distances(&value, &slope))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.margin.abs() <= 10.0 {
+            return Ok(());
+        }
+        Err(Error::setting(
+            "margin",
+            format!(
+                "must lie between -10 and 10, is {}; distances of unit vectors are at most 2, squared at most 4",
+                self.margin
+            ),
+        ))
+    }
+
+    fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
+        let farthest = if self.squared { 4.0 } else { 2.0 };
+        let mut advice = Vec::new();
+        if !self.smooth && self.margin <= -farthest {
+            advice.push(Advice::new(
+                "margin",
+                format!("distances differ by at most {farthest}, so no triplet ever counts; 0.1 to 0.3 is usual"),
+            ));
+        }
+        if !self.smooth && self.mining == Mining::Semihard && self.margin <= 0.0 {
+            advice.push(Advice::new(
+                "margin",
+                format!(
+                    "a semi-hard negative is farther than the positive, so the hinge with `margin = {}` is always 0 \
+                     and nothing is learned; use a margin above 0 or `smooth = true`",
+                    self.margin
+                ),
+            ));
+        }
+        advice
+    }
+}
+
+/// Of each anchor's pairs only the farthest positive and the nearest negative.
+fn hardest(distances: &Tensor, pairs: &Masks) -> Masks {
+    let size = distances.size()[0];
+    let inf = f64::INFINITY;
+    let farthest = distances.masked_fill(&pairs.positive.logical_not(), -inf).argmax(1, false);
+    let nearest = distances.masked_fill(&pairs.negative.logical_not(), inf).argmin(1, false);
+    // Anding drops the arbitrary choice in rows that have no such pair.
+    Masks {
+        positive: one_hot(&farthest, size).logical_and(&pairs.positive),
+        negative: one_hot(&nearest, size).logical_and(&pairs.negative),
+    }
+}
+
+/// For each positive pair the nearest negative beyond it, as a 0/1 mask `[B, B, B]`.
+fn semihard(distances: &Tensor, pairs: &Masks) -> Tensor {
+    let negatives = distances.masked_fill(&pairs.negative.logical_not(), f64::INFINITY).unsqueeze(1);
+    let nearer = negatives.le_tensor(&distances.unsqueeze(2));
+    let beyond = negatives.masked_fill(&nearer, f64::INFINITY);
+    let exists = beyond.isfinite();
+    one_hot(&beyond.argmin(2, false), distances.size()[0]).logical_and(&exists).to_kind(distances.kind())
+}
+
+register_loss!("triplet", Triplet, "triplet loss, smooth or hinge, all or mined triplets");

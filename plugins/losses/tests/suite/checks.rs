@@ -1,0 +1,168 @@
+//! What holds for every loss.
+
+use crate::common::{CLASSES, Data, all_finite, difference};
+use curricle_sdk::Loss;
+use tch::{Kind, Tensor};
+
+/// Classes of different sizes, one of them a single sample, one (3) absent.
+const LABELS: [i64; 14] = [0, 1, 1, 2, 0, 2, 2, 1, 4, 2, 0, 5, 5, 1];
+
+/// Whether the loss draws random numbers: another seed then gives another value.
+fn draws(loss: &dyn Loss) -> bool {
+    let data = Data::random(loss, &LABELS, 8, 1);
+    data.evaluate_with_seed(loss, 1).value() != data.evaluate_with_seed(loss, 2).value()
+}
+
+/// Central differences in random directions, with and without weights.
+pub fn derivatives_equal_finite_differences(loss: &dyn Loss) {
+    let plain = Data::random(loss, &LABELS, 8, 2);
+    let weighted = Data::random(loss, &LABELS, 8, 3).with_random_weights(3);
+    for data in [plain, weighted] {
+        let outcome = data.evaluate(loss);
+        assert!(outcome.grad.abs().max().double_value(&[]) > 1e-6, "the test batch must have a gradient");
+        let step = 1e-6;
+        let value = |embeddings: &Tensor, tensors: Vec<(String, Tensor)>| {
+            let mut moved = data.rows(&(0..data.size()).collect::<Vec<_>>());
+            moved.embeddings = embeddings.shallow_clone();
+            moved.tensors = tensors;
+            moved.evaluate(loss).value()
+        };
+        let tensors = || data.tensors.iter().map(|(n, t)| (n.clone(), t.copy())).collect::<Vec<_>>();
+        for direction in 0..4 {
+            let along = Data::random(loss, &LABELS, 8, 100 + direction).embeddings;
+            let ahead = value(&(&data.embeddings + &along * step), tensors());
+            let behind = value(&(&data.embeddings - &along * step), tensors());
+            let expected = (ahead - behind) / (2.0 * step);
+            let ours = (&outcome.grad * along).sum(Kind::Double).double_value(&[]);
+            assert!((ours - expected).abs() < 1e-6 * expected.abs().max(1.0), "{ours} instead of {expected}");
+        }
+        for (index, (name, gradient)) in outcome.tensor_grads.iter().enumerate() {
+            for element in 0..gradient.numel().min(20) as i64 {
+                let shifted = |by: f64| {
+                    let tensors = tensors();
+                    let _ = tensors[index].1.view([-1]).get(element).g_add_scalar_(by);
+                    value(&data.embeddings, tensors)
+                };
+                let expected = (shifted(step) - shifted(-step)) / (2.0 * step);
+                let ours = gradient.view([-1]).double_value(&[element]);
+                assert!((ours - expected).abs() < 1e-6, "`{name}` {element}: {ours} instead of {expected}");
+            }
+        }
+    }
+}
+
+/// Rows in another order: same loss, same gradients in that order.
+pub fn order_of_the_batch_does_not_matter(loss: &dyn Loss) {
+    if draws(loss) {
+        return; // A row's draws belong to its place in the batch.
+    }
+    let data = Data::random(loss, &LABELS, 8, 4).with_random_weights(4);
+    let order: Vec<i64> = (0..data.size()).map(|i| (i * 5 + 3) % data.size()).collect();
+    let before = data.evaluate(loss);
+    let after = data.rows(&order).evaluate(loss);
+    assert!(difference(&after.loss, &before.loss) < 1e-12);
+    assert!(difference(&after.grad, &before.grad.index_select(0, &Tensor::from_slice(&order))) < 1e-12);
+}
+
+/// Classes renumbered, their tensors moved along: same loss.
+pub fn names_of_classes_do_not_matter(loss: &dyn Loss) {
+    let data = Data::random(loss, &LABELS, 8, 5);
+    let mut renamed = data.rows(&(0..data.size()).collect::<Vec<_>>());
+    renamed.labels = (CLASSES - 1) - &data.labels;
+    for (_, tensor) in &mut renamed.tensors {
+        if tensor.size()[0] == CLASSES {
+            *tensor = tensor.flip([0]);
+        }
+    }
+    let (before, after) = (data.evaluate(loss), renamed.evaluate(loss));
+    assert!(difference(&after.loss, &before.loss) < 1e-12);
+    assert!(difference(&after.grad, &before.grad) < 1e-12);
+}
+
+/// All weights 1: exactly the loss without weights, up to rounding.
+pub fn weights_of_one_equal_no_weights(loss: &dyn Loss) {
+    let data = Data::random(loss, &LABELS, 8, 6);
+    let mut ones = data.rows(&(0..data.size()).collect::<Vec<_>>());
+    ones.weights = Some(Tensor::ones([data.size()], (Kind::Double, tch::Device::Cpu)));
+    let (without, with) = (data.evaluate(loss), ones.evaluate(loss));
+    assert!(difference(&with.loss, &without.loss) < 1e-14);
+    assert!(difference(&with.grad, &without.grad) < 1e-14);
+}
+
+/// All weights 0: loss 0, gradient 0.
+pub fn weights_of_zero_give_zero(loss: &dyn Loss) {
+    let mut data = Data::random(loss, &LABELS, 8, 7);
+    data.weights = Some(Tensor::zeros([data.size()], (Kind::Double, tch::Device::Cpu)));
+    let outcome = data.evaluate(loss);
+    assert_eq!(outcome.value(), 0.0);
+    assert_eq!(outcome.grad.abs().max().double_value(&[]), 0.0);
+}
+
+/// One sample, one class, classes of one, one pair: finite, with a gradient to write back.
+pub fn odd_batches_are_finite_and_connected(loss: &dyn Loss) {
+    let batches: [&[i64]; 5] = [&[2], &[1, 1, 1, 1], &[0, 1, 2, 3, 4, 5], &[3, 3], &[0, 0, 1]];
+    for labels in batches {
+        for weighted in [false, true] {
+            let mut data = Data::random(loss, labels, 8, 8);
+            if weighted {
+                data = data.with_random_weights(8);
+            }
+            let outcome = data.evaluate(loss);
+            assert!(all_finite(&outcome.loss) && all_finite(&outcome.grad), "{labels:?}");
+            assert_eq!(outcome.grad.size(), data.embeddings.size(), "{labels:?}");
+        }
+    }
+}
+
+/// S = ±1 within and across classes, in both precisions.
+pub fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
+    for kind in [Kind::Float, Kind::Double] {
+        let mut data = Data::random(loss, &[0, 0, 0, 1, 1, 1, 2, 2], 8, 9).to_kind(kind);
+        let one = data.embeddings.get(0);
+        let opposite = -&one;
+        let rows = [&one, &one, &opposite, &one, &opposite, &one, &opposite, &opposite];
+        data.embeddings = Tensor::stack(&rows, 0);
+        let outcome = data.evaluate(loss);
+        assert!(all_finite(&outcome.loss) && all_finite(&outcome.grad), "{kind:?}");
+        outcome.tensor_grads.iter().for_each(|(name, grad)| assert!(all_finite(grad), "{name} {kind:?}"));
+    }
+}
+
+/// In a batch that is one sample over and over there is no pair, whatever the loss makes of pairs.
+pub fn a_repeated_sample_is_no_pair(loss: &dyn Loss) {
+    let data = Data::random(loss, &[1, 1, 1], 8, 10);
+    let mut repeated = data.rows(&[0, 0, 0]);
+    let together = repeated.evaluate(loss);
+    assert!(all_finite(&together.loss) && all_finite(&together.grad));
+    if data.tensors.iter().any(|(name, _)| name == "proxies") {
+        return;
+    }
+    // Without proxies and regularisers nothing is left but pairs, and there are none.
+    let alone = data.rows(&[0]).evaluate(loss);
+    assert!(difference(&together.loss, &alone.loss) < 1e-12);
+    // As different samples they are positives of each other; opposite ones cannot be close.
+    repeated.ids = data.ids.shallow_clone();
+    repeated.embeddings = Tensor::stack(&[data.embeddings.get(0), -data.embeddings.get(0), data.embeddings.get(1)], 0);
+    assert!(all_finite(&repeated.evaluate(loss).grad));
+}
+
+/// f32 close to f64; f16 and bf16 exactly f32 on the same rounded numbers.
+pub fn precisions_agree(loss: &dyn Loss) {
+    let data = Data::random(loss, &LABELS, 8, 11).with_random_weights(11);
+    let double = data.evaluate(loss);
+    let single = data.to_kind(Kind::Float);
+    let outcome = single.evaluate(loss);
+    assert_eq!(outcome.loss.kind(), Kind::Float);
+    assert!(difference(&outcome.loss, &double.loss) < 1e-4);
+    assert!(difference(&outcome.grad, &double.grad) < 1e-3);
+    for half in [Kind::Half, Kind::BFloat16] {
+        let mut rounded = single.rows(&(0..data.size()).collect::<Vec<_>>());
+        rounded.embeddings = single.embeddings.to_kind(half);
+        let ours = rounded.evaluate(loss);
+        assert_eq!((ours.loss.kind(), ours.grad.kind()), (Kind::Float, half));
+        rounded.embeddings = rounded.embeddings.to_kind(Kind::Float);
+        let reference = rounded.evaluate(loss);
+        assert!(difference(&ours.loss, &reference.loss) < 1e-6);
+        assert!(difference(&ours.grad, &reference.grad) < 1e-2);
+    }
+}

@@ -1,0 +1,168 @@
+//! Makes losses and batches, and evaluates one on the other.
+
+use curricle_sdk::rand::{Rng, RngExt};
+use curricle_sdk::{Batch, Init, Kind as ComponentKind, Log, Loss, Shape, Tensors, registered, rng};
+use serde_json::Value;
+use std::sync::Mutex;
+use tch::{Device, Kind, Tensor};
+
+// Linking the crate is what registers its losses.
+use curricle_losses as _;
+
+/// Number of classes the tests' losses know of.
+pub const CLASSES: i64 = 6;
+
+/// torch's generator is shared by all test threads; a seed only holds while nobody else draws.
+static GENERATOR: Mutex<()> = Mutex::new(());
+
+/// A loss by name and JSON settings.
+pub fn make(name: &str, settings: &Value) -> Box<dyn Loss> {
+    let found = registered().into_iter().find(|c| c.kind == ComponentKind::Loss && c.name == name);
+    let component = found.unwrap_or_else(|| panic!("there is no loss `{name}`"));
+    component.factory.loss(settings).unwrap_or_else(|e| panic!("loss `{name}` {settings}: {e}"))
+}
+
+/// The tensors of one batch.
+#[derive(Debug)]
+pub struct Data {
+    pub embeddings: Tensor,
+    pub labels: Tensor,
+    pub ids: Tensor,
+    pub weights: Option<Tensor>,
+    pub tensors: Vec<(String, Tensor)>,
+}
+
+/// Value and derivatives of a loss.
+#[derive(Debug)]
+pub struct Outcome {
+    pub loss: Tensor,
+    pub grad: Tensor,
+    pub tensor_grads: Vec<(String, Tensor)>,
+}
+
+impl Outcome {
+    pub fn value(&self) -> f64 {
+        self.loss.double_value(&[])
+    }
+}
+
+impl Data {
+    /// A batch in f64 around class centres, with the tensors `loss` declares.
+    pub fn random(loss: &dyn Loss, labels: &[i64], dimensions: i64, seed: u64) -> Self {
+        let mut random = rng::stream(seed, "test batch", 0, 0);
+        let size = labels.len() as i64;
+        let labels = Tensor::from_slice(labels);
+        let centres = normal(&mut random, &[CLASSES, dimensions]);
+        let raw = centres.index_select(0, &labels) + normal(&mut random, &[size, dimensions]) * 0.9;
+        let mut data = Self {
+            embeddings: &raw / raw.norm_scalaropt_dim(2.0, 1, true),
+            labels,
+            ids: Tensor::arange(size, (Kind::Int64, Device::Cpu)),
+            weights: None,
+            tensors: Vec::new(),
+        };
+        let shape = Shape { classes: CLASSES, samples: size, embedding: dimensions };
+        for spec in loss.tensors(&shape) {
+            let noise = normal(&mut random, &spec.shape);
+            let value = match spec.init {
+                Init::Constant(value) => noise * 0.1 + value,
+                Init::Normal { std } => noise * std,
+            };
+            data.tensors.push((spec.name.to_string(), value));
+        }
+        data
+    }
+
+    /// The same with random weights from 0.1 to 1.
+    pub fn with_random_weights(mut self, seed: u64) -> Self {
+        let mut random = rng::stream(seed, "test weights", 0, 0);
+        let weights: Vec<f64> = (0..self.size()).map(|_| random.random_range(0.1..1.0)).collect();
+        self.weights = Some(Tensor::from_slice(&weights));
+        self
+    }
+
+    pub fn size(&self) -> i64 {
+        self.embeddings.size()[0]
+    }
+
+    /// The same rows in another order, or only some of them.
+    pub fn rows(&self, rows: &[i64]) -> Self {
+        let rows = Tensor::from_slice(rows);
+        Self {
+            embeddings: self.embeddings.index_select(0, &rows),
+            labels: self.labels.index_select(0, &rows),
+            ids: self.ids.index_select(0, &rows),
+            weights: self.weights.as_ref().map(|w| w.index_select(0, &rows)),
+            tensors: self.tensors.iter().map(|(n, t)| (n.clone(), t.shallow_clone())).collect(),
+        }
+    }
+
+    /// Everything but labels and ids in another precision.
+    pub fn to_kind(&self, kind: Kind) -> Self {
+        let mut data = self.rows(&(0..self.size()).collect::<Vec<_>>());
+        data.embeddings = data.embeddings.to_kind(kind);
+        data.weights = data.weights.map(|w| w.to_kind(kind));
+        data.tensors.iter_mut().for_each(|(_, t)| *t = t.to_kind(kind));
+        data
+    }
+
+    /// Value and derivatives of a loss on this batch, always with the same random draws.
+    pub fn evaluate(&self, loss: &dyn Loss) -> Outcome {
+        self.evaluate_with_seed(loss, 3)
+    }
+
+    /// Value and derivatives of a loss on this batch, with the random draws of this seed.
+    pub fn evaluate_with_seed(&self, loss: &dyn Loss, seed: i64) -> Outcome {
+        let embeddings = self.embeddings.copy().set_requires_grad(true);
+        let mut tensors = Tensors::default();
+        for (name, tensor) in &self.tensors {
+            tensors.insert(name.clone(), tensor.copy().set_requires_grad(true));
+        }
+        let batch = Batch {
+            embeddings: &embeddings,
+            labels: &self.labels,
+            ids: &self.ids,
+            weights: self.weights.as_ref(),
+            tensors: &tensors,
+        };
+        let mut log = Log::enabled();
+        let value = {
+            let _alone = GENERATOR.lock().unwrap();
+            tch::manual_seed(seed);
+            loss.forward(&batch, &mut log).unwrap()
+        };
+        assert_eq!(value.size(), [0i64; 0], "a loss is a scalar");
+        for (name, scalar) in log.into_scalars() {
+            assert_eq!(scalar.numel(), 1, "logged `{name}` is one number");
+        }
+        value.backward();
+        Outcome {
+            loss: value.detach(),
+            grad: embeddings.grad(),
+            tensor_grads: tensors.iter().map(|(n, t)| (n.to_string(), t.grad())).collect(),
+        }
+    }
+}
+
+fn normal(random: &mut impl Rng, shape: &[i64]) -> Tensor {
+    let numbers: Vec<f64> = (0..shape.iter().product::<i64>())
+        .map(|_| {
+            let (u, v): (f64, f64) = (random.random_range(1e-12..1.0), random.random());
+            (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        })
+        .collect();
+    Tensor::from_slice(&numbers).view(shape)
+}
+
+/// Largest difference, relative to the larger of 1 and the reference's largest element.
+pub fn difference(ours: &Tensor, reference: &Tensor) -> f64 {
+    assert_eq!(ours.size(), reference.size());
+    let reference = reference.to_kind(Kind::Double);
+    let scale = reference.abs().max().double_value(&[]).max(1.0);
+    (ours.to_kind(Kind::Double) - reference).abs().max().double_value(&[]) / scale
+}
+
+/// Whether every element is a finite number.
+pub fn all_finite(tensor: &Tensor) -> bool {
+    tensor.isfinite().all().int64_value(&[]) == 1
+}

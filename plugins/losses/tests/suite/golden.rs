@@ -1,0 +1,67 @@
+//! Losses and gradients of independent implementations; `tests/golden/losses.py` makes the file.
+
+use crate::common::{Data, difference, make};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use tch::{Kind, Tensor};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/losses.safetensors");
+
+fn read(file: &SafeTensors, name: &str) -> Tensor {
+    let view = file.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let kind = match view.dtype() {
+        Dtype::F64 => Kind::Double,
+        Dtype::I64 => Kind::Int64,
+        other => panic!("{name} is {other:?}"),
+    };
+    let shape: Vec<i64> = view.shape().iter().map(|&n| n as i64).collect();
+    Tensor::from_data_size(view.data(), &shape, kind)
+}
+
+/// The part of a gradient across each embedding.
+fn tangent(gradient: &Tensor, embeddings: &Tensor) -> Tensor {
+    gradient - embeddings * (gradient * embeddings).sum_dim_intlist(1, true, None)
+}
+
+#[test]
+fn losses_and_gradients_equal_the_references() {
+    let bytes = std::fs::read(FILE).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let cases = header.metadata().as_ref().unwrap()["cases"].clone();
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    assert!(cases.len() > 100);
+    let mut failures = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let loss = make(case["loss"].as_str().unwrap(), &case["settings"]);
+        let of_batch = |what: &str| read(&file, &format!("batch.{}.{what}", case["batch"].as_str().unwrap()));
+        let tensor = case["tensor"].as_str();
+        let data = Data {
+            embeddings: of_batch("embeddings"),
+            labels: of_batch("labels"),
+            ids: of_batch("ids"),
+            weights: case["weighted"].as_bool().unwrap().then(|| of_batch("weights")),
+            tensors: tensor.iter().map(|n| (n.to_string(), read(&file, &format!("case.{index}.{n}")))).collect(),
+        };
+        let outcome = data.evaluate(&*loss);
+        let mut wrong =
+            vec![("loss", difference(&outcome.loss, &read(&file, &format!("case.{index}.loss")).squeeze()))];
+        let expected = read(&file, &format!("case.{index}.grad"));
+        wrong.push(match case["tangent"].as_bool().unwrap() {
+            true => (
+                "grad across",
+                difference(&tangent(&outcome.grad, &data.embeddings), &tangent(&expected, &data.embeddings)),
+            ),
+            false => ("grad", difference(&outcome.grad, &expected)),
+        });
+        if let Some(name) = tensor {
+            let expected = read(&file, &format!("case.{index}.grad.{name}"));
+            wrong.push((name, difference(&outcome.tensor_grads[0].1, &expected)));
+        }
+        wrong.retain(|(_, difference)| difference.is_nan() || *difference > 1e-9);
+        if !wrong.is_empty() {
+            failures.push(format!("{index} {case}: {wrong:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), cases.len(), failures.join("\n"));
+}

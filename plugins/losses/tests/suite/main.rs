@@ -1,0 +1,87 @@
+//! Every loss, every alternative, through every check. A new loss needs one line in [`suite!`].
+
+mod checks;
+mod common;
+mod golden;
+mod settings;
+
+/// One module of tests per line: `module: "loss" {settings};`
+macro_rules! suite {
+    ($($module:ident: $name:literal $settings:tt;)*) => {$(
+        mod $module {
+            use crate::checks;
+
+            fn loss() -> Box<dyn curricle_sdk::Loss> {
+                crate::common::make($name, &serde_json::json!($settings))
+            }
+
+            #[test]
+            fn derivatives_equal_finite_differences() {
+                checks::derivatives_equal_finite_differences(&*loss());
+            }
+            #[test]
+            fn order_of_the_batch_does_not_matter() {
+                checks::order_of_the_batch_does_not_matter(&*loss());
+            }
+            #[test]
+            fn names_of_classes_do_not_matter() {
+                checks::names_of_classes_do_not_matter(&*loss());
+            }
+            #[test]
+            fn weights_of_one_equal_no_weights() {
+                checks::weights_of_one_equal_no_weights(&*loss());
+            }
+            #[test]
+            fn weights_of_zero_give_zero() {
+                checks::weights_of_zero_give_zero(&*loss());
+            }
+            #[test]
+            fn odd_batches_are_finite_and_connected() {
+                checks::odd_batches_are_finite_and_connected(&*loss());
+            }
+            #[test]
+            fn equal_and_opposite_embeddings_are_finite() {
+                checks::equal_and_opposite_embeddings_are_finite(&*loss());
+            }
+            #[test]
+            fn a_repeated_sample_is_no_pair() {
+                checks::a_repeated_sample_is_no_pair(&*loss());
+            }
+            #[test]
+            fn precisions_agree() {
+                checks::precisions_agree(&*loss());
+            }
+        }
+    )*};
+}
+
+suite! {
+    ms: "ms" {};
+    ms_literal: "ms" {"rho": 1.0, "epsilon": 0.0};
+    bspml: "bspml" {};
+    bspml_drop: "bspml" {"zero_weight": "drop"};
+    contrastive: "contrastive" {};
+    contrastive_euclidean: "contrastive" {"distance": "euclidean"};
+    triplet: "triplet" {};
+    triplet_squared: "triplet" {"squared": true, "margin": 0.2};
+    triplet_hinge: "triplet" {"smooth": false, "margin": 0.3};
+    triplet_hard: "triplet" {"mining": "hard"};
+    triplet_semihard: "triplet" {"mining": "semihard", "smooth": false, "margin": 0.3};
+    margin: "margin" {};
+    margin_all: "margin" {"sampling": "all"};
+    margin_global: "margin" {"sampling": "all", "learn_beta": "global"};
+    margin_class: "margin" {"sampling": "all", "learn_beta": "class"};
+    fastap: "fastap" {};
+    rdml: "rdml" {};
+    proxy_anchor: "proxy_anchor" {};
+    snr: "snr" {};
+    snr_regularized: "snr" {"regularizer": 0.5};
+}
+
+#[test]
+fn every_registered_loss_is_in_the_suite() {
+    let source = include_str!("main.rs");
+    for component in curricle_sdk::registered() {
+        assert!(source.contains(&format!(": \"{}\" {{", component.name)), "`{}` is missing", component.name);
+    }
+}

@@ -1,0 +1,104 @@
+//! Settings: defaults, refusals, advice, declared tensors, and the sampler of `margin`.
+
+use crate::common::{Data, make};
+use curricle_sdk::{DataFacts, Init, Kind, Shape, registered};
+use serde_json::{Value, json};
+
+fn refusal(name: &str, settings: &Value) -> String {
+    let component = registered().into_iter().find(|c| c.kind == Kind::Loss && c.name == name).unwrap();
+    component.factory.loss(settings).err().map(|e| e.to_string()).unwrap_or_default()
+}
+
+fn advice(name: &str, settings: &Value) -> Vec<String> {
+    let facts = DataFacts { class_sizes: &[10, 10], embedding_size: 64, batch_size: 8 };
+    make(name, settings).advice(&facts).into_iter().map(|a| a.path).collect()
+}
+
+#[test]
+fn impossible_settings_are_refused_by_name() {
+    for (name, settings, path) in [
+        ("ms", json!({"alpha": 0}), "alpha"),
+        ("ms", json!({"epsilon": -0.1}), "epsilon"),
+        ("bspml", json!({"beta": -1}), "beta"),
+        ("triplet", json!({"margin": 1000}), "margin"),
+        ("margin", json!({"margin": -0.2}), "margin"),
+        ("fastap", json!({"bins": 0}), "bins"),
+        ("rdml", json!({"eta": 0}), "eta"),
+        ("proxy_anchor", json!({"alpha": 0}), "alpha"),
+        ("snr", json!({"regularizer": -1}), "regularizer"),
+    ] {
+        let message = refusal(name, &settings);
+        assert!(message.starts_with(&format!("setting `{path}`: must ")), "{name} {settings}: {message}");
+    }
+    assert!(refusal("ms", &json!({"aplha": 1})).contains("unknown field `aplha`"));
+}
+
+#[test]
+fn settings_that_disappoint_draw_advice_and_defaults_do_not() {
+    for component in registered() {
+        assert_eq!(advice(component.name, &json!({})), [""; 0], "{}", component.name);
+    }
+    for (name, settings, path) in [
+        ("ms", json!({"rho": 1.0}), "rho"),
+        ("bspml", json!({"rho": 1.0}), "rho"),
+        ("ms", json!({"epsilon": 3.0}), "epsilon"),
+        ("contrastive", json!({"distance": "euclidean", "pos_margin": 1.0, "neg_margin": 0.0}), "neg_margin"),
+        ("contrastive", json!({"neg_margin": 1.0}), "neg_margin"),
+        ("triplet", json!({"mining": "semihard", "smooth": false}), "margin"),
+        ("margin", json!({"beta": -0.5}), "beta"),
+        ("margin", json!({"beta": 3.0, "learn_beta": "class"}), "beta"),
+        ("fastap", json!({"bins": 1}), "bins"),
+        ("rdml", json!({"eta": 20.0}), "eta"),
+        ("proxy_anchor", json!({"delta": -2.0}), "delta"),
+        ("snr", json!({"pos_margin": 1.0, "neg_margin": 0.0}), "neg_margin"),
+    ] {
+        assert_eq!(advice(name, &settings), [path], "{name} {settings}");
+    }
+}
+
+#[test]
+fn proxies_and_boundaries_are_declared() {
+    let shape = Shape { classes: 8, samples: 100, embedding: 5 };
+    let proxies = &make("proxy_anchor", &json!({})).tensors(&shape)[0];
+    assert_eq!((proxies.name, proxies.group, proxies.lr_scale), ("proxies", "proxies", 100.0));
+    assert_eq!((&proxies.shape[..], proxies.init), (&[8, 5][..], Init::Normal { std: 0.5 }));
+    let beta = |learn: &str| make("margin", &json!({"learn_beta": learn, "beta": 1.1})).tensors(&shape);
+    assert!(beta("none").is_empty());
+    assert_eq!((&beta("global")[0].shape[..], beta("global")[0].init), (&[1][..], Init::Constant(1.1)));
+    assert_eq!((&beta("class")[0].shape[..], beta("class")[0].group), (&[8][..], "beta"));
+}
+
+#[test]
+fn contrastive_margins_follow_the_distance() {
+    let loss = make("contrastive", &json!({"distance": "euclidean"}));
+    let data = Data::random(&*loss, &[0, 0, 1, 1], 6, 1);
+    let explicit = make("contrastive", &json!({"distance": "euclidean", "pos_margin": 0.0, "neg_margin": 1.0}));
+    assert_eq!(data.evaluate(&*loss).value(), data.evaluate(&*explicit).value());
+}
+
+#[test]
+fn a_zero_weight_stays_in_the_sums_of_bspml_unless_dropped() {
+    let keep = make("bspml", &json!({"epsilon": 2.0}));
+    let drop = make("bspml", &json!({"epsilon": 2.0, "zero_weight": "drop"}));
+    let mut data = Data::random(&*keep, &[0, 0, 0, 1, 1, 1], 6, 2);
+    data.weights = Some(tch::Tensor::from_slice(&[1.0, 1.0, 0.0, 1.0, 1.0, 1.0]));
+    let mut without = data.rows(&[0, 1, 3, 4, 5]);
+    without.weights = None;
+    let dropped = data.evaluate(&*drop).value();
+    assert!((dropped - without.evaluate(&*keep).value()).abs() < 1e-14);
+    assert!((dropped - data.evaluate(&*keep).value()).abs() > 1e-3);
+}
+
+#[test]
+fn a_zero_weight_removes_a_sample_from_pair_and_triplet_losses() {
+    for name in ["contrastive", "triplet", "rdml", "snr", "proxy_anchor"] {
+        let loss = make(name, &json!({}));
+        let mut data = Data::random(&*loss, &[0, 0, 0, 1, 1, 1, 2, 2], 6, 3);
+        data.weights = Some(tch::Tensor::from_slice(&[1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]));
+        let mut without = data.rows(&[0, 1, 3, 4, 5, 6, 7]);
+        without.weights = None;
+        let (all, fewer) = (data.evaluate(&*loss), without.evaluate(&*loss));
+        assert!((all.value() - fewer.value()).abs() < 1e-13, "{name}");
+        assert_eq!(all.grad.get(2).abs().max().double_value(&[]), 0.0, "{name}");
+    }
+}

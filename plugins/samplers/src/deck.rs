@@ -1,0 +1,74 @@
+//! Drawing evenly and at random, as from a deck of cards that is shuffled when it runs out.
+
+use curricle_sdk::rand::Rng;
+use curricle_sdk::rand::seq::SliceRandom;
+
+/// A deck of cards, drawn from the top and shuffled anew when it is empty. However many cards
+/// have been drawn, no card was drawn more than once more often than another.
+#[derive(Debug)]
+pub struct Deck<T> {
+    cards: Vec<T>,
+    next: usize,
+}
+
+impl<T: Copy + PartialEq> Deck<T> {
+    /// A deck of these cards, not yet shuffled.
+    pub fn new(cards: Vec<T>) -> Self {
+        let next = cards.len();
+        Self { cards, next }
+    }
+
+    /// Draws a hand of `count` cards; nothing if the deck has no cards at all.
+    ///
+    /// Within the hand, too, no card appears more than once more often than another: when the
+    /// deck runs out while the hand is dealt, the cards the hand holds already go to the bottom
+    /// of the new deck. So a hand no larger than the deck holds no card twice.
+    pub fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
+        let mut hand = Vec::with_capacity(count);
+        while hand.len() < count && !self.cards.is_empty() {
+            if self.next == self.cards.len() {
+                self.cards.shuffle(rng);
+                self.cards.sort_by_cached_key(|card| hand.iter().filter(|held| *held == card).count());
+                self.next = 0;
+            }
+            let taken = (count - hand.len()).min(self.cards.len() - self.next);
+            hand.extend_from_slice(&self.cards[self.next..self.next + taken]);
+            self.next += taken;
+        }
+        hand
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curricle_sdk::rng::stream;
+    use proptest::prelude::*;
+
+    fn spread(cards: &[usize], size: usize) -> usize {
+        let mut counts = vec![0; size];
+        cards.iter().for_each(|card| counts[*card] += 1);
+        counts.iter().max().unwrap() - counts.iter().min().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn hands_and_all_draws_together_are_even(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
+            let mut deck = Deck::new((0..size).collect());
+            let mut rng = stream(7, "deck", 0, 0);
+            let mut drawn = Vec::new();
+            for count in hands {
+                let hand = deck.hand(count, &mut rng);
+                prop_assert_eq!(hand.len(), count);
+                prop_assert!(spread(&hand, size) <= 1, "{:?}", hand);
+                drawn.extend(hand);
+                prop_assert!(spread(&drawn, size) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_deck_gives_nothing() {
+        assert_eq!(Deck::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
+    }
+}

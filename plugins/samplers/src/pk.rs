@@ -1,0 +1,222 @@
+//! `pk`: batches of P classes with K samples each, the usual sampler of metric learning.
+//!
+//! Losses on pairs need several samples of a class in one batch; drawing at random from a hundred
+//! classes would hardly give any.
+
+use crate::deck::Deck;
+use curricle_sdk::prelude::*;
+use std::collections::BTreeMap;
+
+/// P classes with K samples each.
+///
+/// An epoch has ⌈N/(P·K)⌉ batches. Classes are dealt from a shuffled deck: none is twice in a
+/// batch, and none comes up more than once more often than another in an epoch, so all come up
+/// wherever the epoch has places enough. The samples of a class are dealt from a shuffled deck of
+/// their own: all have been drawn before one is drawn again.
+///
+/// - A class of fewer than K samples fills its K places with repeats, as evenly as possible: of
+///   three samples and K = 4, one appears twice. Losses do not count a sample and itself as a pair.
+/// - With fewer than P classes, every batch has all classes and is smaller; an epoch then has so
+///   many more batches.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pk {
+    /// Classes in each batch (P).
+    #[schemars(range(min = 1))]
+    pub classes: usize,
+    /// Samples of each class in a batch (K).
+    #[schemars(range(min = 1))]
+    pub per_class: usize,
+}
+
+impl Default for Pk {
+    fn default() -> Self {
+        Self { classes: 16, per_class: 4 }
+    }
+}
+
+impl Sampler for Pk {
+    fn batches(&self, epoch: &Epoch) -> Result<Vec<Vec<i64>>> {
+        self.check()?;
+        let mut members: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for (sample, label) in epoch.labels.iter().enumerate() {
+            members.entry(*label).or_default().push(sample as i64);
+        }
+        let mut samples: Vec<Deck<i64>> = members.into_values().map(Deck::new).collect();
+        let classes = self.classes.min(samples.len());
+        if classes == 0 {
+            return Ok(Vec::new());
+        }
+        let mut deck = Deck::new((0..samples.len()).collect());
+        let mut rng = rng::stream(epoch.seed, "sampler pk", epoch.epoch, 0);
+        let count = epoch.labels.len().div_ceil(classes.saturating_mul(self.per_class));
+        let batches = (0..count).map(|_| {
+            let drawn = deck.hand(classes, &mut rng);
+            drawn.into_iter().flat_map(|class| samples[class].hand(self.per_class, &mut rng)).collect()
+        });
+        Ok(batches.collect())
+    }
+
+    fn batch_size(&self) -> usize {
+        self.classes.saturating_mul(self.per_class)
+    }
+
+    fn check(&self) -> Result<()> {
+        for (path, value) in [("classes", self.classes), ("per_class", self.per_class)] {
+            if value == 0 {
+                return Err(Error::setting(path, "must be at least 1"));
+            }
+        }
+        Ok(())
+    }
+
+    fn advice(&self, data: &DataFacts) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        let sizes: Vec<usize> = data.class_sizes.iter().copied().filter(|size| *size > 0).collect();
+        let small = sizes.iter().filter(|size| **size < self.per_class).count();
+        if self.classes > sizes.len() {
+            advice.push(Advice::new(
+                "classes",
+                format!(
+                    "there are only {} training classes, so batches will have {} samples instead of {}; choose at most {}",
+                    sizes.len(),
+                    sizes.len() * self.per_class,
+                    self.batch_size(),
+                    sizes.len()
+                ),
+            ));
+        }
+        if self.classes == 1 {
+            advice.push(Advice::new(
+                "classes",
+                "batches of one class have no negative pairs, so most losses push nothing apart; choose at least 2",
+            ));
+        }
+        if self.per_class == 1 {
+            advice.push(Advice::new("per_class", "one sample of each class makes no positive pairs, so losses on pairs pull nothing together; choose at least 2"));
+        }
+        if small * 2 > sizes.len() {
+            advice.push(Advice::new(
+                "per_class",
+                format!(
+                    "{small} of {} training classes have fewer than {} samples, so most batches repeat samples, and a sample and itself are no pair; choose a smaller value",
+                    sizes.len(),
+                    self.per_class
+                ),
+            ));
+        }
+        advice
+    }
+}
+
+register_sampler!("pk", Pk, "batches of P classes with K samples each");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn labels(sizes: &[usize]) -> Vec<i64> {
+        sizes.iter().enumerate().flat_map(|(class, size)| std::iter::repeat_n(class as i64, *size)).collect()
+    }
+
+    fn batches(sampler: &Pk, labels: &[i64], epoch: u64) -> Vec<Vec<i64>> {
+        sampler.batches(&Epoch { labels, seed: 3, epoch }).unwrap()
+    }
+
+    /// Largest difference in how often any two of these numbers appear.
+    fn spread(drawn: &[i64], among: &[i64]) -> usize {
+        let counts: Vec<_> = among.iter().map(|a| drawn.iter().filter(|d| *d == a).count()).collect();
+        counts.iter().max().unwrap() - counts.iter().min().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn batches_have_p_classes_of_k_samples(
+            sizes in prop::collection::vec(1usize..9, 1..30),
+            classes in 1usize..12,
+            per_class in 1usize..6,
+        ) {
+            let labels = labels(&sizes);
+            let batches = batches(&Pk { classes, per_class }, &labels, 0);
+            let present = classes.min(sizes.len());
+            prop_assert_eq!(batches.len(), labels.len().div_ceil(present * per_class));
+            for batch in &batches {
+                let of: Vec<i64> = batch.iter().map(|s| labels[*s as usize]).collect();
+                let distinct: BTreeSet<i64> = of.iter().copied().collect();
+                prop_assert_eq!(distinct.len(), present);
+                for class in distinct {
+                    let drawn: Vec<i64> = batch.iter().copied().filter(|s| labels[*s as usize] == class).collect();
+                    let members: Vec<i64> = (0..labels.len() as i64).filter(|s| labels[*s as usize] == class).collect();
+                    prop_assert_eq!(drawn.len(), per_class);
+                    prop_assert!(spread(&drawn, &members) <= 1);
+                }
+            }
+        }
+
+        #[test]
+        fn an_epoch_covers_classes_and_the_samples_of_a_class_evenly(
+            sizes in prop::collection::vec(1usize..9, 1..30),
+            classes in 1usize..12,
+            per_class in 1usize..6,
+        ) {
+            let labels = labels(&sizes);
+            let batches = batches(&Pk { classes, per_class }, &labels, 5);
+            let drawn: Vec<i64> = batches.concat();
+            let of: Vec<i64> = drawn.iter().map(|s| labels[*s as usize]).collect();
+            let all: Vec<i64> = (0..sizes.len() as i64).collect();
+            prop_assert!(spread(&of, &all) <= per_class);
+            if batches.len() * classes.min(sizes.len()) >= sizes.len() {
+                prop_assert_eq!(of.iter().collect::<BTreeSet<_>>().len(), sizes.len());
+            }
+            for class in all {
+                let members: Vec<i64> = (0..labels.len() as i64).filter(|s| labels[*s as usize] == class).collect();
+                prop_assert!(spread(&drawn, &members) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn seed_and_epoch_decide_and_nothing_else() {
+        let labels = labels(&[7; 20]);
+        let sampler = Pk { classes: 5, per_class: 3 };
+        assert_eq!(batches(&sampler, &labels, 1), batches(&sampler, &labels, 1));
+        assert_ne!(batches(&sampler, &labels, 1), batches(&sampler, &labels, 2));
+        assert_ne!(
+            batches(&sampler, &labels, 1),
+            sampler.batches(&Epoch { labels: &labels, seed: 4, epoch: 1 }).unwrap()
+        );
+    }
+
+    #[test]
+    fn classes_without_samples_are_passed_over() {
+        let drawn = batches(&Pk { classes: 4, per_class: 2 }, &[0, 0, 5, 5], 0);
+        assert_eq!(drawn.len(), 1);
+        assert_eq!(drawn[0].iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn no_samples_give_no_batches_and_zero_is_refused() {
+        assert!(batches(&Pk::default(), &[], 0).is_empty());
+        let message = Pk { classes: 4, per_class: 0 }.check().unwrap_err().to_string();
+        assert_eq!(message, "setting `per_class`: must be at least 1");
+    }
+
+    #[test]
+    fn advice_names_the_setting_and_the_reason() {
+        let advice = |sampler: Pk, class_sizes: &[usize]| {
+            let facts = DataFacts { class_sizes, embedding_size: 64, batch_size: 64 };
+            sampler.advice(&facts).into_iter().map(|a| (a.path, a.message)).collect::<Vec<_>>()
+        };
+        assert!(advice(Pk::default(), &[40; 50]).is_empty());
+        let few = advice(Pk::default(), &[40; 10]);
+        assert_eq!(few.len(), 1);
+        assert_eq!(few[0].0, "classes");
+        assert!(few[0].1.contains("only 10 training classes"), "{}", few[0].1);
+        let small = advice(Pk::default(), &[3, 3, 3, 40, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 40]);
+        assert_eq!(small.len(), 1);
+        assert!(small[0].1.starts_with("15 of 17 training classes have fewer than 4 samples"), "{}", small[0].1);
+        assert_eq!(advice(Pk { classes: 1, per_class: 1 }, &[40; 10]).len(), 2);
+    }
+}

@@ -1,0 +1,129 @@
+//! `self_paced`: drops every sample that is harder than λ.
+//!
+//! Classic self-paced learning (Kumar, Packer and Koller, 2010) with a sample's own difficulty
+//! `ℓ_a = ξ⁺_a + ξ⁻_a` over the whole training set: minimise `Σ_a w_a (ℓ_a - λ)`, so `w_a = 1` if
+//! `ℓ_a < λ`, else 0. Nothing couples the samples: a hard class may lose all of its samples.
+
+use crate::classes::Classes;
+use crate::schedule::Lambda;
+use crate::xi::{Constants, Xi, embeddings, xi};
+use curricle_sdk::LossInfo;
+use curricle_sdk::prelude::*;
+
+/// Hard self-paced weights.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SelfPaced {
+    /// The age λ: samples harder than this do not count. In units of ξ⁺+ξ⁻.
+    pub lambda: Lambda,
+    /// Sharpness among positives. Default: the loss's, or 2.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub alpha: Option<f64>,
+    /// Sharpness among negatives. Default: the loss's, or 50.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub beta: Option<f64>,
+    /// Similarity at which a pair starts to hurt. Default: the loss's, or 0.5.
+    pub rho: Option<f64>,
+}
+
+impl WeightScheme for SelfPaced {
+    fn update(&self, round: &Round) -> Result<WeightUpdate> {
+        let classes = Classes::new(round.labels);
+        let constants = Constants::choose(self.alpha, self.beta, self.rho, &round.loss);
+        let xi = xi(embeddings(round)?, &classes, &constants)?;
+        let difficulty: Vec<f64> = xi.pos.iter().zip(&xi.neg).map(|(p, n)| p + n).collect();
+
+        let max = match (self.lambda, round.age) {
+            (Lambda::Schedule { max, .. }, _) => max,
+            (Lambda::Target { .. }, Some(age)) => age,
+            (Lambda::Target { target_maw }, None) => threshold(&difficulty, &classes, target_maw),
+        };
+        let lambda = round.age.unwrap_or_else(|| self.lambda.in_round(round.round, max));
+        let weights: Vec<f64> = difficulty.iter().map(|&l| if l < lambda { 1.0 } else { 0.0 }).collect();
+
+        let objective = |weights: &[f64]| weights.iter().zip(&difficulty).map(|(w, l)| w * (l - lambda)).sum::<f64>();
+        let (maw, sdaw) = classes.maw_sdaw(&weights);
+        let mut scalars = vec![
+            ("lambda".to_string(), lambda),
+            ("lambda_max".to_string(), max),
+            ("objective_before".to_string(), objective(round.weights)),
+            ("objective".to_string(), objective(&weights)),
+            ("maw".to_string(), maw),
+            ("sdaw".to_string(), sdaw),
+        ];
+        scalars.extend(xi.means());
+        let gradient = difficulty.iter().map(|l| l - lambda).collect();
+        let Xi { pos, neg } = xi;
+        let columns = vec![("xi_pos".into(), pos), ("xi_neg".into(), neg), ("gradient".into(), gradient)];
+        Ok(WeightUpdate { weights, scalars, columns })
+    }
+
+    fn check(&self) -> Result<()> {
+        self.lambda.check()?;
+        Constants::check(self.alpha, self.beta, self.rho)
+    }
+
+    fn advice(&self, _data: &DataFacts, loss: &LossInfo) -> Vec<Advice> {
+        Constants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect()
+    }
+}
+
+/// The smallest threshold under which the mean average weight reaches the target.
+fn threshold(difficulty: &[f64], classes: &Classes, target: f64) -> f64 {
+    let mut order: Vec<usize> = (0..difficulty.len()).collect();
+    order.sort_by(|&a, &b| difficulty[a].total_cmp(&difficulty[b]));
+    let mut maw = 0.0;
+    for &a in &order {
+        maw += 1.0 / (classes.count() * classes.size(classes.of(a))) as f64;
+        if maw >= target - 1e-12 {
+            // Samples strictly below the threshold count, so the next larger number is it.
+            return difficulty[a].next_up();
+        }
+    }
+    order.last().map_or(f64::MIN_POSITIVE, |&a| difficulty[a].next_up())
+}
+
+register_weights!("self_paced", SelfPaced, "drops every sample that is harder than λ (SPL)");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balanced::tests::{noisy_clusters, round};
+
+    #[test]
+    fn easy_samples_stay_and_hard_ones_go() {
+        let (embeddings, labels, _) = noisy_clusters();
+        let tensors = Tensors::default();
+        let weights = vec![1.0; labels.len()];
+        let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
+        r.age = Some(2.5);
+        let update = SelfPaced::default().update(&r).unwrap();
+        let column = |name: &str| &update.columns.iter().find(|(n, _)| n == name).unwrap().1;
+        let (pos, neg, gradient) = (column("xi_pos"), column("xi_neg"), column("gradient"));
+        let mut seen = [false; 2];
+        for (a, &w) in update.weights.iter().enumerate() {
+            assert_eq!(w == 1.0, pos[a] + neg[a] < 2.5);
+            assert!((gradient[a] - (pos[a] + neg[a] - 2.5)).abs() < 1e-12);
+            seen[w as usize] = true;
+        }
+        assert_eq!(seen, [true; 2]);
+    }
+
+    #[test]
+    fn the_target_is_met_in_the_round_where_lambda_is_full_grown() {
+        let (embeddings, labels, flipped) = noisy_clusters();
+        let tensors = Tensors::default();
+        let weights = vec![1.0; labels.len()];
+        let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
+        r.round = 9;
+        let update = SelfPaced::default().update(&r).unwrap();
+        let maw = Classes::new(&labels).maw_sdaw(&update.weights).0;
+        assert!((0.8..0.83).contains(&maw), "{maw}");
+        let kept = |wanted: bool| {
+            let chosen: Vec<f64> =
+                update.weights.iter().zip(&flipped).filter(|(_, f)| **f == wanted).map(|(w, _)| *w).collect();
+            chosen.iter().sum::<f64>() / chosen.len() as f64
+        };
+        assert!(kept(false) > 0.9 && kept(true) < 0.2, "{} {}", kept(false), kept(true));
+    }
+}

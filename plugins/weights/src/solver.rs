@@ -1,0 +1,146 @@
+//! Which solver finds the weights, and its settings.
+
+use crate::doubly_stochastic::{self, Sampling};
+use crate::exact::{self, Solution};
+use crate::problem::Problem;
+use curricle_sdk::{Error, Result, rng};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the weights are found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(inline)]
+pub enum Solver {
+    /// Coordinate descent with exact steps: no step size, no noise.
+    Exact {
+        /// Sweeps over all weights at most.
+        #[serde(default = "sweeps")]
+        #[schemars(range(min = 1))]
+        sweeps: usize,
+        /// Done when no weight moves by more than this in a sweep.
+        #[serde(default = "tolerance")]
+        #[schemars(range(min = 0.0))]
+        tolerance: f64,
+    },
+    /// Sampled gradient steps, as published.
+    DoublyStochastic {
+        /// Other classes drawn in each iteration (P).
+        #[serde(default = "classes")]
+        #[schemars(range(min = 1))]
+        classes: usize,
+        /// Weights drawn in each class (K).
+        #[serde(default = "per_class")]
+        #[schemars(range(min = 1))]
+        per_class: usize,
+        /// First step size. Default: the mean number of samples in a class, since derivatives
+        /// shrink with it.
+        #[serde(default)]
+        #[schemars(extend("exclusiveMinimum" = 0.0))]
+        step: Option<f64>,
+        /// Fall of the step size: after n passes it is `step / (1 + decay · n)`.
+        #[serde(default = "decay")]
+        #[schemars(range(min = 0.0))]
+        decay: f64,
+        /// Weights drawn in all. Default: 20 for each sample.
+        #[serde(default)]
+        iterations: Option<usize>,
+    },
+}
+
+fn sweeps() -> usize {
+    1000
+}
+
+fn tolerance() -> f64 {
+    1e-9
+}
+
+fn classes() -> usize {
+    16
+}
+
+fn per_class() -> usize {
+    4
+}
+
+fn decay() -> f64 {
+    1.0
+}
+
+/// Passes over the data where the number of iterations is not set.
+const PASSES: usize = 20;
+
+impl Default for Solver {
+    fn default() -> Self {
+        Solver::Exact { sweeps: sweeps(), tolerance: tolerance() }
+    }
+}
+
+impl Solver {
+    /// Refuses settings without meaning.
+    pub fn check(&self) -> Result<()> {
+        let positive = |path: &str, good: bool| {
+            if good { Ok(()) } else { Err(Error::setting(format!("solver.{path}"), "must be above 0")) }
+        };
+        match *self {
+            Solver::Exact { sweeps, tolerance } => {
+                positive("sweeps", sweeps > 0)?;
+                if tolerance >= 0.0 { Ok(()) } else { Err(Error::setting("solver.tolerance", "must not be negative")) }
+            }
+            Solver::DoublyStochastic { classes, per_class, step, decay, .. } => {
+                positive("classes", classes > 0)?;
+                positive("per_class", per_class > 0)?;
+                positive("step", step.is_none_or(|s| s > 0.0 && s.is_finite()))?;
+                if decay >= 0.0 { Ok(()) } else { Err(Error::setting("solver.decay", "must not be negative")) }
+            }
+        }
+    }
+
+    /// What [`Solution::sweeps`] counts: `sweeps` or `iterations`.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Solver::Exact { .. } => "sweeps",
+            Solver::DoublyStochastic { .. } => "iterations",
+        }
+    }
+
+    /// Solves from `start`; chance is a function of seed and round.
+    pub fn solve(&self, problem: &Problem, start: &[f64], seed: u64, round: u64) -> Solution {
+        let rng = rng::stream(seed, "weights", round, 0);
+        match *self {
+            Solver::Exact { sweeps, tolerance } => exact::solve(problem, start, sweeps, tolerance, rng),
+            Solver::DoublyStochastic { classes, per_class, step, decay, iterations } => {
+                let samples = start.len();
+                let mean_size = samples as f64 / problem.classes.count().max(1) as f64;
+                let iterations = iterations.unwrap_or(PASSES * samples);
+                let sampling = Sampling { classes, per_class, step: step.unwrap_or(mean_size), decay, iterations };
+                let weights = doubly_stochastic::solve(problem, start, &sampling, rng);
+                Solution { weights, sweeps: iterations }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn the_name_chooses_and_defaults_are_filled_in() {
+        assert_eq!(from_value::<Solver>(json!({ "name": "exact" })).unwrap(), Solver::default());
+        let sampled: Solver = from_value(json!({ "name": "doubly_stochastic", "per_class": 2 })).unwrap();
+        let wanted = Solver::DoublyStochastic { classes: 16, per_class: 2, step: None, decay: 1.0, iterations: None };
+        assert_eq!(sampled, wanted);
+        assert!(from_value::<Solver>(json!({ "name": "exact", "step": 1.0 })).is_err());
+    }
+
+    #[test]
+    fn settings_without_meaning_are_refused_by_name() {
+        let refused = |table| from_value::<Solver>(table).unwrap().check().unwrap_err().to_string();
+        assert!(refused(json!({ "name": "exact", "sweeps": 0 })).contains("solver.sweeps"));
+        assert!(refused(json!({ "name": "doubly_stochastic", "step": -1.0 })).contains("solver.step"));
+        assert!(refused(json!({ "name": "doubly_stochastic", "per_class": 0 })).contains("solver.per_class"));
+    }
+}

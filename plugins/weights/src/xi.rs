@@ -1,0 +1,312 @@
+//! The difficulty ξ± of every training sample, over all pairs of the training set.
+//!
+//! ```text
+//! ξ⁺_a = 1/α log[1 + Σ_{p≠a, same class} e^{-α(S_ap-ρ)}]
+//! ξ⁻_a = 1/β log[1 + Σ_{other classes} e^{β(S_an-ρ)}]
+//! ```
+//!
+//! The similarity matrix is computed tile by tile and never stored: two tiles live at a time,
+//! whatever N. It is symmetric, so only tiles on and above the diagonal are computed and each
+//! serves its rows and its columns. Samples are sorted by class first: then pairs of one class
+//! lie near the diagonal, and all other tiles need no mask.
+
+use crate::classes::Classes;
+use curricle_sdk::{Advice, Error, LossInfo, Result, Round};
+use tch::{Device, Kind, Tensor};
+
+/// The constants of the two log-sums.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Constants {
+    /// Sharpness among positives, α.
+    pub alpha: f64,
+    /// Sharpness among negatives, β.
+    pub beta: f64,
+    /// Similarity at which a pair starts to hurt, ρ.
+    pub rho: f64,
+}
+
+/// ξ⁺ and ξ⁻ of every sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Xi {
+    /// Difficulty among the own class.
+    pub pos: Vec<f64>,
+    /// Difficulty against other classes.
+    pub neg: Vec<f64>,
+}
+
+impl Constants {
+    /// Each constant from the scheme's own settings, else from the loss, else the usual value.
+    ///
+    /// Only a loss that has all three is asked: elsewhere `alpha` and `beta` mean other things.
+    pub fn choose(alpha: Option<f64>, beta: Option<f64>, rho: Option<f64>, loss: &LossInfo) -> Self {
+        let of_loss = match (loss.number("alpha"), loss.number("beta"), loss.number("rho")) {
+            (Some(alpha), Some(beta), Some(rho)) => Self { alpha, beta, rho },
+            _ => Self { alpha: 2.0, beta: 50.0, rho: 0.5 },
+        };
+        Self {
+            alpha: alpha.unwrap_or(of_loss.alpha),
+            beta: beta.unwrap_or(of_loss.beta),
+            rho: rho.unwrap_or(of_loss.rho),
+        }
+    }
+
+    /// Refuses settings the log-sums are not defined for.
+    pub fn check(alpha: Option<f64>, beta: Option<f64>, rho: Option<f64>) -> Result<()> {
+        for (path, value) in [("alpha", alpha), ("beta", beta)] {
+            if value.is_some_and(|v| !(v > 0.0 && v.is_finite())) {
+                return Err(Error::setting(path, "must be above 0"));
+            }
+        }
+        if rho.is_some_and(|v| !v.is_finite()) {
+            return Err(Error::setting("rho", "must be a finite number"));
+        }
+        Ok(())
+    }
+
+    /// A warning if negatives cannot count before they are almost identical.
+    pub fn advice(&self) -> Option<Advice> {
+        // A negative at S = 0.8 weighs e^{β(0.8-ρ)} beside the 1 in the logarithm.
+        let weight = (self.beta * (0.8 - self.rho)).exp();
+        (weight < 1e-3).then(|| {
+            let message = format!(
+                "with `beta` = {} and `rho` = {} a negative pair at similarity 0.8 counts {weight:.0e}: ξ⁻ is about 0 \
+                 and only positives decide; try `rho = 0.5`",
+                self.beta, self.rho
+            );
+            Advice::new("rho", message)
+        })
+    }
+}
+
+impl Xi {
+    /// Mean ξ⁺ and ξ⁻, named for the log.
+    pub fn means(&self) -> [(String, f64); 2] {
+        let mean = |xi: &[f64]| xi.iter().sum::<f64>() / xi.len().max(1) as f64;
+        [("xi_pos_mean".into(), mean(&self.pos)), ("xi_neg_mean".into(), mean(&self.neg))]
+    }
+}
+
+/// The embeddings of a round, which schemes on ξ always ask for.
+pub(crate) fn embeddings<'a>(round: &Round<'a>) -> Result<&'a Tensor> {
+    round.embeddings.ok_or_else(|| Error::other("needs the embeddings of the training set and got none"))
+}
+
+/// Rows and columns of a tile: 16 MB in f32, large enough for full speed of the product.
+const TILE: i64 = 2048;
+
+/// ξ± for unit-norm embeddings `[N, D]`, on their device, in f32 (f64 for f64 embeddings).
+pub fn xi(embeddings: &Tensor, classes: &Classes, constants: &Constants) -> Result<Xi> {
+    xi_in_tiles(embeddings, classes, constants, TILE)
+}
+
+fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, tile: i64) -> Result<Xi> {
+    let samples = classes.samples() as i64;
+    if embeddings.dim() != 2 || embeddings.size()[0] != samples {
+        let size = embeddings.size();
+        return Err(Error::other(format!("embeddings of shape {size:?} do not go with {samples} labels")));
+    }
+    tch::no_grad(|| {
+        let order: Vec<i64> = classes.sorted().iter().map(|&a| a as i64).collect();
+        let order = Tensor::from_slice(&order).to_device(embeddings.device());
+        let kind = if embeddings.kind() == Kind::Double { Kind::Double } else { Kind::Float };
+        let rows = embeddings.index_select(0, &order).to_kind(kind);
+        let (pos, neg) = Pairs::new(&rows, classes, constants, tile).log_sums();
+        let unsort = order.argsort(0, false);
+        let host = |sums: Tensor, scale: f64| -> Result<Vec<f64>> {
+            // log(1 + e^x) without overflow.
+            let xi = sums.logaddexp(&sums.zeros_like()) / scale;
+            Ok(Vec::try_from(xi.index_select(0, &unsort).to_device(Device::Cpu))?)
+        };
+        let xi = Xi { pos: host(pos, constants.alpha)?, neg: host(neg, constants.beta)? };
+        // One bad embedding spoils the sums of all others, so ask the embeddings themselves.
+        if xi.pos.iter().chain(&xi.neg).all(|v| v.is_finite()) {
+            return Ok(xi);
+        }
+        let bad = embeddings.isfinite().logical_not().any_dim(1, false).to_kind(Kind::Int64).argmax(0, false);
+        Err(Error::other(format!("the embedding of sample {} is not finite", i64::try_from(bad)?)))
+    })
+}
+
+/// All pairs of the class-sorted embeddings, tile by tile.
+struct Pairs<'a> {
+    rows: &'a Tensor,
+    labels: Tensor,
+    /// For each sample in class order, where its class ends.
+    class_end: Vec<i64>,
+    constants: &'a Constants,
+    tile: i64,
+    /// Room for one tile, used again for each: fresh memory of that size costs page faults.
+    room: Tensor,
+    /// Whether e^{±αS} and e^{±βS} are ordinary f32 numbers, and sums over a tile as well. If not,
+    /// every tile is reduced by log-sum-exp, which takes about twice as long.
+    plain: bool,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(rows: &'a Tensor, classes: &Classes, constants: &'a Constants, tile: i64) -> Self {
+        let ids: Vec<i64> = classes.sorted().iter().map(|&a| classes.of(a) as i64).collect();
+        let labels = Tensor::from_slice(&ids).to_device(rows.device());
+        let mut class_end = Vec::with_capacity(ids.len());
+        for c in 0..classes.count() {
+            let end = class_end.len() + classes.size(c);
+            class_end.resize(end, end as i64);
+        }
+        let room = Tensor::empty([tile * tile], (rows.kind(), rows.device()));
+        let plain = constants.alpha.max(constants.beta) <= 75.0;
+        Self { rows, labels, class_end, constants, tile, room, plain }
+    }
+
+    /// log Σ e^{-α(S-ρ)} over the positives and log Σ e^{β(S-ρ)} over the negatives of each row,
+    /// in f64.
+    fn log_sums(&self) -> (Tensor, Tensor) {
+        let samples = self.rows.size()[0];
+        let empty = if self.plain { 0.0 } else { f64::NEG_INFINITY };
+        let accumulator = || Tensor::full([samples], empty, (Kind::Double, self.rows.device()));
+        let (pos, neg) = (accumulator(), accumulator());
+        for top in (0..samples).step_by(self.tile as usize) {
+            for left in (top..samples).step_by(self.tile as usize) {
+                self.add_tile(top, left, &pos, &neg);
+            }
+        }
+        let Constants { alpha, beta, rho } = *self.constants;
+        let (pos, neg) = if self.plain { (pos.log(), neg.log()) } else { (pos, neg) };
+        (pos + alpha * rho, neg - beta * rho)
+    }
+
+    /// Adds e^{-αS} and e^{βS} of one tile; ρ is a common factor and comes in at the end.
+    fn add_tile(&self, top: i64, left: i64, pos: &Tensor, neg: &Tensor) {
+        let samples = self.rows.size()[0];
+        let (height, width) = (self.tile.min(samples - top), self.tile.min(samples - left));
+        let Constants { alpha, beta, .. } = *self.constants;
+        let room = self.room.narrow(0, 0, height * width).view([height, width]);
+        // β goes into the rows, which are few, instead of the tile.
+        let rows = self.rows.narrow(0, top, height) * beta;
+        let mut exponent = rows.mm_out(&room, &self.rows.narrow(0, left, width).tr());
+        if self.class_end[(top + height - 1) as usize] > left {
+            let of_rows = self.labels.narrow(0, top, height).unsqueeze(1);
+            let same = of_rows.eq_tensor(&self.labels.narrow(0, left, width).unsqueeze(0));
+            let mut no_positive = same.logical_not();
+            if top == left {
+                let _ = no_positive.fill_diagonal_(1, false);
+            }
+            let positive = (&exponent * (-alpha / beta)).masked_fill(&no_positive, f64::NEG_INFINITY);
+            self.reduce(positive, top, left, pos);
+            let _ = exponent.masked_fill_(&same, f64::NEG_INFINITY);
+        }
+        self.reduce(exponent, top, left, neg);
+    }
+
+    /// Adds a tile of exponents to the sums of its rows and, off the diagonal, of its columns.
+    fn reduce(&self, mut exponent: Tensor, top: i64, left: i64, sums: &Tensor) {
+        let (height, width) = (exponent.size()[0], exponent.size()[1]);
+        let (mut rows, mut columns) = (sums.narrow(0, top, height), sums.narrow(0, left, width));
+        if self.plain {
+            let terms = exponent.exp_();
+            rows += terms.sum_dim_intlist([1i64].as_slice(), false, None);
+            if top != left {
+                columns += terms.sum_dim_intlist([0i64].as_slice(), false, None);
+            }
+        } else {
+            let total = rows.logaddexp(&exponent.logsumexp([1i64].as_slice(), false).to_kind(Kind::Double));
+            rows.copy_(&total);
+            if top != left {
+                let total = columns.logaddexp(&exponent.logsumexp([0i64].as_slice(), false).to_kind(Kind::Double));
+                columns.copy_(&total);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curricle_sdk::rng::stream;
+    use rand::RngExt;
+
+    fn unit_rows(samples: usize, size: usize, spread: f64) -> Tensor {
+        let mut rng = stream(1, "rows", 0, 0);
+        let values: Vec<f64> =
+            (0..samples * size).map(|i| f64::from(i % size == 0) + spread * rng.random_range(-1.0..1.0)).collect();
+        let rows = Tensor::from_slice(&values).view([samples as i64, size as i64]);
+        &rows / rows.norm_scalaropt_dim(2.0, [1i64].as_slice(), true)
+    }
+
+    /// The formula, pair by pair, in f64.
+    fn naive(rows: &Tensor, labels: &[i64], constants: &Constants) -> Xi {
+        let similarity: Vec<Vec<f64>> = Vec::try_from(rows.matmul(&rows.tr())).unwrap();
+        let Constants { alpha, beta, rho } = *constants;
+        let log_sum = |exponents: Vec<f64>| {
+            let top = exponents.iter().fold(0.0f64, |m, &x| m.max(x));
+            top + ((-top).exp() + exponents.iter().map(|x| (x - top).exp()).sum::<f64>()).ln()
+        };
+        let all = 0..labels.len();
+        let each = |positive: bool, factor: f64| {
+            all.clone()
+                .map(|a| {
+                    let partners = all.clone().filter(|&b| a != b && (labels[a] == labels[b]) == positive);
+                    log_sum(partners.map(|b| factor * (similarity[a][b] - rho)).collect()) / factor.abs()
+                })
+                .collect()
+        };
+        Xi { pos: each(true, -alpha), neg: each(false, beta) }
+    }
+
+    fn furthest(a: &Xi, b: &Xi) -> f64 {
+        let gap = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+        gap(&a.pos, &b.pos).max(gap(&a.neg, &b.neg))
+    }
+
+    #[test]
+    fn tiles_agree_with_the_formula_in_both_precisions() {
+        // Classes of one, of three and one that spans several tiles, in mixed order.
+        let labels: Vec<i64> = (0..97).map(|i| if i % 3 == 0 { 5 } else { i % 11 + 10 * i64::from(i == 50) }).collect();
+        let classes = Classes::new(&labels);
+        for spread in [0.02, 0.5, 3.0] {
+            let rows = unit_rows(97, 12, spread);
+            for constants in [
+                Constants { alpha: 2.0, beta: 50.0, rho: 0.5 },
+                Constants { alpha: 2.0, beta: 50.0, rho: 1.0 },
+                Constants { alpha: 90.0, beta: 4000.0, rho: -0.3 },
+            ] {
+                let expected = naive(&rows, &labels, &constants);
+                for tile in [8, 31, 2048] {
+                    let double = xi_in_tiles(&rows, &classes, &constants, tile).unwrap();
+                    assert!(furthest(&double, &expected) < 1e-13, "{}", furthest(&double, &expected));
+                    let single = xi_in_tiles(&rows.to_kind(Kind::Float), &classes, &constants, tile).unwrap();
+                    assert!(furthest(&single, &expected) < 1e-6, "{}", furthest(&single, &expected));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn single_classes_and_single_samples_have_no_partners() {
+        let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+        let rows = unit_rows(3, 4, 1.0);
+        let one_class = xi(&rows, &Classes::new(&[1, 1, 1]), &constants).unwrap();
+        assert_eq!(one_class.neg, [0.0; 3]);
+        let singles = xi(&rows, &Classes::new(&[0, 1, 2]), &constants).unwrap();
+        assert_eq!(singles.pos, [0.0; 3]);
+    }
+
+    #[test]
+    fn identical_embeddings_are_finite() {
+        let rows = Tensor::from_slice(&[1.0f32, 0.0]).repeat([5, 1]);
+        let found =
+            xi(&rows, &Classes::new(&[0, 0, 1, 1, 1]), &Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }).unwrap();
+        assert!((found.neg[0] - (3.0 * 25f64.exp()).ln_1p() / 50.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_an_error() {
+        let rows = unit_rows(3, 4, 1.0);
+        let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+        assert!(xi(&rows, &Classes::new(&[0, 1]), &constants).unwrap_err().to_string().contains("2 labels"));
+    }
+
+    #[test]
+    fn negatives_that_cannot_count_are_warned_of() {
+        assert!(Constants { alpha: 2.0, beta: 50.0, rho: 1.0 }.advice().is_some());
+        assert!(Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }.advice().is_none());
+    }
+}

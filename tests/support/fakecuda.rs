@@ -1,0 +1,25 @@
+//! The stand-in CUDA device.
+
+use crate::{libtorch, root};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The library to preload, built on first use (20 seconds) and kept in `target`.
+///
+/// # Panics
+/// If it cannot be built, with the compiler's message.
+pub fn fakecuda() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            let output = Command::new(root().join("tests/fakecuda/build"))
+                .arg(libtorch())
+                .output()
+                .expect("`tests/fakecuda/build` can be started");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "the stand-in CUDA device does not build:\n{errors}");
+            PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+        })
+        .clone()
+}
