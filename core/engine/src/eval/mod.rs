@@ -6,6 +6,7 @@
 mod agreement;
 mod kmeans;
 mod metrics;
+mod parallel;
 mod ranking;
 mod search;
 mod space;
