@@ -117,13 +117,13 @@ fn memory() -> Result<(), Failure> {
     reset_peak()?;
     let before = status("VmRSS:")?;
     let start = Instant::now();
-    let options = KmeansOptions { clusters: class_count as usize, iterations: 20, ..KmeansOptions::default() };
-    let clustering = kmeans(&x, &options)?;
+    // Later iterations need less than the first ones.
+    let options = KmeansOptions { clusters: class_count as usize, iterations: 2, ..KmeansOptions::default() };
+    kmeans(&x, &options)?;
     let above = status("VmHWM:")?.saturating_sub(before) as f64 / 1e6;
     println!(
-        "{samples} x {DIM}, k-means {class_count}: {above:.2} GB above the embeddings, {:.1} s, {} iterations",
-        start.elapsed().as_secs_f64(),
-        clustering.iterations
+        "{samples} x {DIM}, k-means of {class_count}: {above:.2} GB above the embeddings, {:.1} s for two iterations",
+        start.elapsed().as_secs_f64()
     );
     Ok(())
 }
