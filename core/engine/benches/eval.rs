@@ -9,7 +9,7 @@
 //! Both sides work on the same data with the same number of threads, taking turns, so that a busy
 //! machine is busy for both; ratios are of medians. `benches/eval_peer.py` is the other side.
 //! `memory` evaluates a set of the size of SOP's test part and prints the peak above the
-//! embeddings.
+//! embeddings and what the process took before there were any.
 
 use curricle_engine::eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
 use std::io::{BufRead, BufReader, Write};
@@ -100,32 +100,32 @@ fn classes(samples: i64, classes: i64) -> (Tensor, Vec<i64>) {
 
 fn memory() -> Result<(), Failure> {
     let (samples, class_count) = (60_502, 11_316);
+    // Loads what libtorch loads on first use.
+    let _ = classes(2_000, 10).0.square().sum(Kind::Float);
+    let baseline = status("VmRSS:")? * 1024 + (samples * DIM * 4) as u64;
     let (x, labels) = classes(samples, class_count);
-    for recall_at in [vec![1, 8, 16, 32, 64, 128], vec![1, 10, 100, 1000]] {
-        reset_peak()?;
-        let before = status("VmRSS:")?;
+    let measure = |what: &str, work: &dyn Fn() -> Result<(), Failure>| -> Result<(), Failure> {
+        fs_err::write("/proc/self/clear_refs", "5")?; // the peak starts again from what is used now
         let start = Instant::now();
-        let options = EvalOptions { recall_at, cluster: None };
-        let metrics = evaluate(&EvalInput { embeddings: &x, labels: &labels, query: None }, &options)?;
-        let above = status("VmHWM:")?.saturating_sub(before) as f64 / 1e6;
+        work()?;
         let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "{samples} x {DIM}, Recall@{:?}: {above:.2} GB above the embeddings, {seconds:.1} s, recall@1 {:.4}",
-            options.recall_at, metrics.recall[&1]
-        );
+        let above = (status("VmHWM:")? * 1024).saturating_sub(baseline) as f64 / 1e9;
+        println!("{samples} x {DIM}, {what}: {above:.2} GB above the embeddings, {seconds:.0} s");
+        Ok(())
+    };
+    for recall_at in [vec![1, 8, 16, 32, 64, 128], vec![1, 10, 100, 1000]] {
+        let options = EvalOptions { recall_at, cluster: None };
+        measure(&format!("Recall@{:?}", options.recall_at), &|| {
+            evaluate(&EvalInput { embeddings: &x, labels: &labels, query: None }, &options)?;
+            Ok(())
+        })?;
     }
-    reset_peak()?;
-    let before = status("VmRSS:")?;
-    let start = Instant::now();
     // Later iterations need less than the first ones.
     let options = KmeansOptions { clusters: class_count as usize, iterations: 2, ..KmeansOptions::default() };
-    kmeans(&x, &options)?;
-    let above = status("VmHWM:")?.saturating_sub(before) as f64 / 1e6;
-    println!(
-        "{samples} x {DIM}, k-means of {class_count}: {above:.2} GB above the embeddings, {:.1} s for two iterations",
-        start.elapsed().as_secs_f64()
-    );
-    Ok(())
+    measure("two iterations of k-means", &|| {
+        kmeans(&x, &options)?;
+        Ok(())
+    })
 }
 
 /// Kilobytes the system reports for this process.
@@ -133,11 +133,6 @@ fn status(field: &str) -> Result<u64, Failure> {
     let text = fs_err::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|l| l.strip_prefix(field)).ok_or("no such field in /proc/self/status")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
-/// Lets the peak start again from what is used now.
-fn reset_peak() -> Result<(), Failure> {
-    Ok(fs_err::write("/proc/self/clear_refs", "5")?)
 }
 
 /// The other side, waiting for tasks on its standard input.

@@ -81,7 +81,7 @@ fn json(file: &EmbeddingFile, metrics: &Metrics) -> Result<String> {
 
 fn table(file: &EmbeddingFile, metrics: &Metrics) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["metric", "%"]);
+    table.load_style(presets::NOTHING).set_header(["metric", "%"]);
     for (name, value) in metrics.scalars() {
         table.add_row([name, format!("{:.2}", 100.0 * value)]);
     }

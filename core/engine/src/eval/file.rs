@@ -25,7 +25,7 @@ pub struct EmbeddingFile {
 impl EmbeddingFile {
     /// Reads and checks a file.
     pub fn read(path: &Path, device: Device) -> Result<Self> {
-        let bytes = fs_err::read(path).map_err(Error::file("read", path))?;
+        let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
         Self::parse(&bytes, device).map_err(|message| Error::Format { path: path.to_path_buf(), message })
     }
 
