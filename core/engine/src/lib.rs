@@ -10,6 +10,7 @@ pub mod device;
 pub mod doctor;
 pub mod error;
 pub mod eval;
+pub mod plugin;
 pub mod recipe;
 pub mod registry;
 pub mod run;
