@@ -28,7 +28,7 @@ impl<T: Copy + PartialEq> Deck<T> {
         while hand.len() < count && !self.cards.is_empty() {
             if self.next == self.cards.len() {
                 self.cards.shuffle(rng);
-                self.cards.sort_by_key(|card| hand.iter().filter(|held| *held == card).count());
+                self.cards.sort_by_cached_key(|card| hand.iter().filter(|held| *held == card).count());
                 self.next = 0;
             }
             let taken = (count - hand.len()).min(self.cards.len() - self.next);

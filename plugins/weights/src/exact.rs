@@ -8,10 +8,10 @@
 //! **Order.** L is concave along the exchange of two weights of one class, so there are many
 //! coordinate-wise minima, and which one is found depends on who is asked first: at w = 1 every
 //! sample of a small class wants to leave, good or bad, until the first few have left. Within a
-//! class the sample with the steepest slope therefore goes first. Against a random order of all
-//! samples the objective came out lower in all fifteen settings compared at each of CUB's and
-//! SOP's size, and the AUROC of 1-w on classes of about five rose from 0.81 to 0.93. Classes
-//! follow each other in a random order.
+//! class the sample with the steepest slope therefore goes first. Measured against a random order
+//! from w = 1 (five λ, three μ; CUB's features and synthetic clusters of SOP's size, 20 % noise)
+//! the objective came out lower every time, and at μ = λ and a MAW of 0.8 the AUROC of 1-w on the
+//! small classes rose from 0.81 to 0.93. Classes follow each other in a random order.
 //!
 //! **Newton steps.** By the same concavity hardly more than one weight per class stays strictly
 //! between 0 and 1. Those weights are coupled through the balance of classes alone, and sweeps
@@ -100,8 +100,12 @@ fn newton_step(problem: &Problem, weights: &mut [f64]) {
     if curvature <= 0.0 {
         return;
     }
+    // The largest where a class has several: a choice that the order of samples does not change.
     let mut free: Vec<usize> = (0..count)
-        .filter_map(|c| problem.classes.members(c).iter().copied().find(|&a| 0.0 < weights[a] && weights[a] < 1.0))
+        .filter_map(|c| {
+            let inside = problem.classes.members(c).iter().copied().filter(|&a| 0.0 < weights[a] && weights[a] < 1.0);
+            inside.max_by(|&a, &b| weights[a].total_cmp(&weights[b]))
+        })
         .collect();
     let others = (count - 1) as f64;
     let mut candidate = weights.to_vec();
@@ -180,11 +184,22 @@ mod tests {
         })
     }
 
+    /// Plain coordinate descent in a given order, for μ = 0.
+    fn descend(problem: &Problem, order: &[usize]) -> f64 {
+        let mut weights = vec![1.0; order.len()];
+        for _ in 0..100 {
+            for &a in order {
+                weights[a] = best_weight(problem, &problem.sums(&weights), a, weights[a]);
+            }
+        }
+        problem.objective(&weights)
+    }
+
     #[test]
-    fn small_problems_end_at_or_near_the_best_of_all_corners() {
+    fn small_problems_end_near_the_best_of_all_corners_and_nearer_than_in_random_order() {
         let labels = [0, 0, 0, 0, 1, 1, 1, 2, 2, 2];
         let classes = Classes::new(&labels);
-        let mut hits = 0;
+        let (mut gap, mut random_gap) = (0.0, 0.0);
         for seed in 0..40 {
             let (xi_pos, xi_neg) = random_xi(10, seed);
             // With μ = 0 L is linear in each weight, so a best point is among the corners.
@@ -192,12 +207,15 @@ mod tests {
             let corner = |bits: u32| (0..10).map(|a| f64::from(bits >> a & 1)).collect::<Vec<_>>();
             let best = (0..1024).map(|bits| problem.objective(&corner(bits))).fold(f64::INFINITY, f64::min);
             let found = run(&problem, &[1.0; 10]).weights;
-            let value = problem.objective(&found);
             assert!(is_coordinate_minimum(&problem, &found));
-            assert!(value >= best - 1e-12 && value < best + 0.15, "{value}, best {best}");
-            hits += usize::from(value < best + 1e-12);
+            let value = problem.objective(&found);
+            assert!(value >= best - 1e-12, "{value}, best {best}");
+            gap += value - best;
+            let mut order: Vec<usize> = (0..10).collect();
+            order.shuffle(&mut stream(seed, "order", 0, 0));
+            random_gap += descend(&problem, &order) - best;
         }
-        assert!(hits >= 25, "the best corner was found {hits} times of 40");
+        assert!(gap < 0.5 * random_gap, "{gap} against {random_gap}");
     }
 
     #[test]
@@ -283,11 +301,12 @@ mod tests {
             let moved = Problem { classes: &moved_classes, xi_pos: &moved_pos, xi_neg: &moved_neg, lambda, mu };
             let start = random_weights(samples, seed);
             prop_assert!((plain.objective(&start) - moved.objective(&pick(&start))).abs() < 1e-12);
-            let expected = pick(&run(&plain, &vec![1.0; samples]).weights);
-            let found = run(&moved, &vec![1.0; samples]).weights;
-            for (e, f) in expected.iter().zip(&found) {
-                prop_assert!((e - f).abs() < 1e-6, "{:?} {:?}", expected, found);
-            }
+            // The objective reached, not the weights: the two samples of a lone class are
+            // exchangeable at w = 1, and either may leave.
+            let all = vec![1.0; samples];
+            let expected = plain.objective(&run(&plain, &all).weights);
+            let found = moved.objective(&run(&moved, &all).weights);
+            prop_assert!((expected - found).abs() < 1e-9, "{} {}", expected, found);
         }
 
         #[test]

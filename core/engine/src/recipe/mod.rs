@@ -32,8 +32,8 @@ pub use resolve::{Components, Resolved, component_settings, load};
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe,
-    TrainRecipe,
+    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    UnknownLabels,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;

@@ -191,8 +191,9 @@ impl Default for StrokesRecipe {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeaturesRecipe {
-    /// A safetensors file with `features [N,F]`, `labels [N]` and optionally `paths`; relative to
-    /// the recipe that names it.
+    /// A safetensors file with `features [N,F]` (floats), `labels [N]` (integers) and optionally
+    /// `paths` (UTF-8 text, one line for each row, as a u8 tensor; or a JSON array of texts in the
+    /// file's metadata); relative to the recipe that names it.
     #[schemars(extend("x-path" = true))]
     pub path: PathBuf,
 }
@@ -232,8 +233,8 @@ pub enum NoiseRecipe {
         /// Share of samples whose label is changed.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Samples that move together.
-        #[serde(default = "five")]
+        /// Similar samples that move together; published lists have about 2.
+        #[serde(default = "two")]
         #[schemars(range(min = 1))]
         cluster_size: usize,
         /// Decides which labels change. Default: the run's `seed`.
@@ -242,7 +243,7 @@ pub enum NoiseRecipe {
         #[serde(default)]
         remove_flipped: bool,
     },
-    /// Labels from a CSV file of `path,label`.
+    /// Labels from a CSV file of `path,label`, one line for each training sample.
     List {
         /// The file; relative to the recipe that names it.
         #[schemars(extend("x-path" = true))]
@@ -250,14 +251,44 @@ pub enum NoiseRecipe {
         /// The label that stands for the first class in the file.
         #[serde(default)]
         first_label: i64,
+        /// How the file names classes.
+        #[serde(default)]
+        labels: ListLabels,
+        /// What to do with a label that is no training class.
+        #[serde(default)]
+        unknown_labels: UnknownLabels,
         /// Leave the changed samples out of training.
         #[serde(default)]
         remove_flipped: bool,
     },
 }
 
-fn five() -> usize {
-    5
+/// How a list of labels names classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ListLabels {
+    /// By their number, counted from `first_label` in the order of training classes.
+    #[default]
+    Numbers,
+    /// By their name.
+    Names,
+    /// In some order of its own: a label means the class that most of its samples are of.
+    Majority,
+}
+
+/// What to do with a label that is no training class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownLabels {
+    /// Refuse the list.
+    #[default]
+    Error,
+    /// Make each such label a class of its own.
+    Class,
+}
+
+fn two() -> usize {
+    2
 }
 
 /// The network below the embedding.

@@ -2,6 +2,7 @@
 
 pub mod components;
 pub mod meter;
+pub mod noise_report;
 pub mod optimizer;
 pub mod schedule;
 mod snapshot;

@@ -1,0 +1,63 @@
+//! `curricle probe weights`: one weight update on embeddings from a file.
+
+use curricle_engine::probe::weights::{WeightsProbe, probe};
+use curricle_engine::recipe::component_settings;
+use curricle_engine::registry::Registry;
+use curricle_engine::{Error, Result};
+use curricle_sdk::Kind;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Run one weight update on embeddings from a file, to compare an implementation with a reference.
+///
+/// The input holds `embeddings [N,D]` (f32 or f64, used as given), `labels [N]` (i64) and
+/// optionally the starting `weights [N]`, else 1. The output holds, in f64, `weights`, `xi_pos`,
+/// `xi_neg`, `gradient` (of the objective at the result), `objective` (before, after), `maw` and
+/// `sdaw`, as far as the scheme has them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Name of the weight scheme, e.g. `balanced_self_paced`.
+    name: String,
+    /// A setting of the scheme, e.g. `mu=1.5` or `solver.name=doubly_stochastic`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Safetensors file to read.
+    #[arg(long = "in", value_name = "FILE")]
+    input: PathBuf,
+    /// Safetensors file to write.
+    #[arg(long = "out", value_name = "FILE")]
+    output: PathBuf,
+    /// The age λ of this update. Default: that of the scheme's first round.
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    lambda: Option<f64>,
+    /// Decides every random choice.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Print the scheme's numbers as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let registry = Registry::built_in();
+    let settings = component_settings(Kind::Weights, &args.name, &args.sets, &registry)?;
+    let what = WeightsProbe {
+        name: &args.name,
+        settings: &settings,
+        input: &args.input,
+        output: &args.output,
+        lambda: args.lambda,
+        seed: args.seed,
+    };
+    let scalars = probe(&what, &registry)?;
+    let text = if args.json {
+        let table: serde_json::Map<_, _> = scalars.into_iter().map(|(name, value)| (name, value.into())).collect();
+        serde_json::to_string_pretty(&table).map_err(|e| Error::Failed(e.to_string()))? + "\n"
+    } else {
+        scalars.iter().map(|(name, value)| format!("{name:<20} {value}\n")).collect()
+    };
+    // A reader that has seen enough (`| head`) is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Content hashes, by which runs prove that they saw the same data.
+
+use super::Part;
+use crate::{Error, Result};
+use tch::{Device, Kind};
+
+/// Bytes hashed at once.
+const BLOCK: i64 = 1 << 22;
+
+/// Hash of inputs, labels and class names of some parts.
+pub fn of_parts(parts: &[&Part]) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        add_part(&mut hasher, part).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Adds texts so that no two lists of texts give the same bytes.
+pub fn add_texts(hasher: &mut blake3::Hasher, texts: &[String]) {
+    hasher.update(&(texts.len() as u64).to_le_bytes());
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+}
+
+/// Adds labels.
+pub fn add_labels(hasher: &mut blake3::Hasher, labels: &[i64]) {
+    hasher.update(&(labels.len() as u64).to_le_bytes());
+    labels.iter().for_each(|label| {
+        hasher.update(&label.to_le_bytes());
+    });
+}
+
+fn add_part(hasher: &mut blake3::Hasher, part: &Part) -> Result<(), tch::TchError> {
+    let inputs = part.inputs.tensor();
+    for size in inputs.size() {
+        hasher.update(&size.to_le_bytes());
+    }
+    let bytes = inputs.f_contiguous()?.f_to(Device::Cpu)?.f_view([-1])?.f_view_dtype(Kind::Uint8)?;
+    let total = bytes.size()[0];
+    let mut buffer = vec![0u8; BLOCK.min(total) as usize];
+    for start in (0..total).step_by(BLOCK as usize) {
+        let length = BLOCK.min(total - start);
+        let buffer = &mut buffer[..length as usize];
+        bytes.f_narrow(0, start, length)?.f_copy_data_u8(buffer, length as usize)?;
+        hasher.update(buffer);
+    }
+    add_labels(hasher, &part.labels);
+    add_texts(hasher, &part.class_names);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Inputs;
+    use crate::data::part::numbered;
+
+    #[test]
+    fn inputs_labels_and_names_count_and_paths_do_not() {
+        let hash = |change: fn(&mut Part)| {
+            let mut part = numbered(&[0, 0, 1, 1]);
+            change(&mut part);
+            of_parts(&[&part]).unwrap()
+        };
+        let base = hash(|_| ());
+        assert_eq!(base, hash(|part| part.paths[0] = "elsewhere".into()));
+        assert_ne!(base, hash(|part| part.labels = vec![0, 1, 1, 1]));
+        assert_ne!(base, hash(|part| part.class_names[1] = "other".into()));
+        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor() + 1.0)));
+        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().view([2, 2]))));
+    }
+
+    #[test]
+    fn data_larger_than_a_block_is_hashed_to_its_end() {
+        let mut part = numbered(&[0, 0]);
+        let features = tch::Tensor::zeros([2, 1_500_000], (Kind::Float, Device::Cpu));
+        part.inputs = Inputs::Features(features.copy());
+        let before = of_parts(&[&part]).unwrap();
+        let _ = features.get(1).narrow(0, 1_499_999, 1).fill_(1.0);
+        part.inputs = Inputs::Features(features);
+        assert_ne!(before, of_parts(&[&part]).unwrap());
+    }
+}

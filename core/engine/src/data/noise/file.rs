@@ -1,0 +1,146 @@
+//! Noisy labels in a CSV file, as they are saved with a run.
+//!
+//! The columns are `sample,path,original,label,flipped`. Classes appear by name, so that the file
+//! says what it means, and can serve as a `list` with `labels = "names"`.
+
+use super::NoisyLabels;
+use crate::data::Part;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    sample: usize,
+    path: String,
+    original: String,
+    label: String,
+    flipped: bool,
+}
+
+/// Writes the noisy labels of a part, atomically.
+pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for sample in 0..part.len() {
+        let row = Row {
+            sample,
+            path: part.paths[sample].clone(),
+            original: part.class_names[part.labels[sample] as usize].clone(),
+            label: noisy.class_names[noisy.labels[sample] as usize].clone(),
+            flipped: noisy.flipped[sample],
+        };
+        writer.serialize(row).map_err(|e| Error::Failed(format!("noisy labels cannot be written as CSV: {e}")))?;
+    }
+    let text = writer.into_inner().map_err(|e| Error::file("write", path)(e.into_error()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&text)?;
+        file.persist(path).map_err(|e| e.error)
+    };
+    write().map(|_| ()).map_err(Error::file("write", path))
+}
+
+/// Reads what [`save`] wrote for the same part; anything that does not fit it is an error.
+pub fn load(path: &Path, part: &Part) -> Result<NoisyLabels> {
+    let text = std::fs::read(path).map_err(Error::file("read", path))?;
+    parse(&text, part).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+}
+
+fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
+    let rows: Vec<Row> = csv::Reader::from_reader(text)
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .map_err(|e| format!("is no file of noisy labels: {e}"))?;
+    if rows.len() != part.len() {
+        return Err(format!("has labels of {} samples, but the training set has {}", rows.len(), part.len()));
+    }
+    let mut names = part.class_names.clone();
+    let mut numbers: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
+    let mut extra: Vec<&str> =
+        rows.iter().map(|row| row.label.as_str()).filter(|l| !numbers.contains_key(*l)).collect();
+    extra.sort_unstable();
+    extra.dedup();
+    let extra: Vec<String> = extra.into_iter().map(String::from).collect();
+    for name in extra {
+        numbers.insert(name.clone(), names.len() as i64);
+        names.push(name);
+    }
+    let labels: Vec<i64> = rows.iter().map(|row| numbers[&row.label]).collect();
+    let noisy = NoisyLabels::new(part, &labels, &names);
+    for (sample, row) in rows.iter().enumerate() {
+        let original = &part.class_names[part.labels[sample] as usize];
+        if row.sample != sample || row.path != part.paths[sample] || row.original != *original {
+            let found = format!("sample {} `{}` of class `{}`", row.sample, row.path, row.original);
+            let wanted = format!("sample {sample} `{}` of class `{original}`", part.paths[sample]);
+            return Err(format!("belongs to other data: found {found}, expected {wanted}"));
+        }
+        if row.flipped != noisy.flipped[sample] {
+            return Err(format!("sample {sample}: `flipped` is {}, which its labels contradict", row.flipped));
+        }
+    }
+    Ok(noisy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::noise::apply;
+    use crate::data::part::numbered;
+    use crate::recipe::{ListLabels, NoiseRecipe, UnknownLabels};
+
+    fn flipped_part() -> (Part, NoisyLabels) {
+        let mut part = numbered(&[0, 1, 2, 3].repeat(6));
+        part.paths[3] = "with, comma and \"quotes\".jpg".into();
+        let recipe = NoiseRecipe::SmallCluster { ratio: 0.25, cluster_size: 2, seed: Some(4), remove_flipped: false };
+        let noisy = apply(&recipe, &part, 0).unwrap();
+        (part, noisy)
+    }
+
+    #[test]
+    fn what_was_saved_is_loaded() {
+        let (part, noisy) = flipped_part();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("labels.csv");
+        save(&path, &part, &noisy).unwrap();
+        assert_eq!(load(&path, &part).unwrap(), noisy);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("sample,path,original,label,flipped\n0,folder/0.jpg,class 0,"), "{text}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_saved_file_serves_as_a_list() {
+        let (part, noisy) = flipped_part();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        save(file.path(), &part, &noisy).unwrap();
+        let recipe = NoiseRecipe::List {
+            path: file.path().to_path_buf(),
+            first_label: 0,
+            labels: ListLabels::Names,
+            unknown_labels: UnknownLabels::Error,
+            remove_flipped: false,
+        };
+        assert_eq!(apply(&recipe, &part, 0).unwrap(), noisy);
+    }
+
+    #[test]
+    fn labels_of_other_data_are_refused() {
+        let part = numbered(&[0, 0, 1]);
+        let header = "sample,path,original,label,flipped\n";
+        let rows = ["0,folder/0.jpg,class 0,class 0,false\n", "1,folder/1.jpg,class 0,class 1,true\n"];
+        let with = |last: &str| parse(format!("{header}{}{}{last}", rows[0], rows[1]).as_bytes(), &part);
+        assert_eq!(with("2,folder/2.jpg,class 1,class 1,false\n").unwrap().labels, [0, 1, 1]);
+        for (last, said) in [
+            ("", "has labels of 2 samples, but the training set has 3"),
+            ("2,folder/3.jpg,class 1,class 1,false\n", "belongs to other data: found sample 2 `folder/3.jpg`"),
+            ("2,folder/2.jpg,class 1,class 1,true\n", "sample 2: `flipped` is true, which its labels contradict"),
+            ("2,folder/2.jpg,class 1\n", "is no file of noisy labels"),
+        ] {
+            let message = with(last).unwrap_err();
+            assert!(message.starts_with(said), "{message}");
+        }
+    }
+}

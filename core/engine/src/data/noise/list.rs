@@ -1,0 +1,248 @@
+//! `list`: labels from a CSV file of `path,label`, as noisy label lists are published.
+//!
+//! A first line that names the columns `path` and `label` is a header, and the columns may then
+//! stand anywhere; without one they are the first two. Every training sample must be listed
+//! exactly once, and nothing else.
+
+use super::NoisyLabels;
+use super::paths::Finder;
+use crate::data::Part;
+use crate::recipe::{ListLabels, UnknownLabels};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A line of the list: its number in the file, its path and its label.
+type Line = (u64, String, String);
+
+/// Reads the list and finds its labels for `part`.
+pub fn read(
+    path: &Path,
+    first_label: i64,
+    labels: ListLabels,
+    unknown: UnknownLabels,
+    part: &Part,
+) -> Result<NoisyLabels> {
+    let text = std::fs::read(path).map_err(Error::file("read", path))?;
+    let noisy = lines(&text).and_then(|lines| {
+        let given = labels_of_samples(&lines, part)?;
+        match labels {
+            ListLabels::Numbers => by_number(&given, first_label, unknown, part),
+            ListLabels::Names => by_name(&given, unknown, part),
+            ListLabels::Majority => by_majority(&given, part),
+        }
+    });
+    noisy.map_err(|message| Error::Format { path: path.to_path_buf(), message })
+}
+
+/// The lines of the file, without its header.
+fn lines(text: &[u8]) -> Result<Vec<Line>, String> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(text);
+    let (mut path_column, mut label_column) = (0, 1);
+    let mut lines = Vec::new();
+    for (index, record) in reader.records().enumerate() {
+        let record = record.map_err(|e| format!("is not a CSV file in UTF-8: {e}"))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let column = |name: &str| record.iter().position(|field| field.eq_ignore_ascii_case(name));
+        if let (0, Some(path), Some(label)) = (index, column("path"), column("label")) {
+            (path_column, label_column) = (path, label);
+            continue;
+        }
+        match (record.get(path_column), record.get(label_column)) {
+            (Some(path), Some(label)) => lines.push((line, path.to_string(), label.to_string())),
+            _ => return Err(format!("line {line}: has {} fields; a path and a label are needed", record.len())),
+        }
+    }
+    Ok(lines)
+}
+
+/// The line and label of each training sample, in the order of samples.
+fn labels_of_samples<'a>(lines: &'a [Line], part: &Part) -> Result<Vec<(u64, &'a str)>, String> {
+    let finder = Finder::new(&part.paths);
+    let mut found: Vec<Option<(u64, &str)>> = vec![None; part.len()];
+    for (line, path, label) in lines {
+        let sample = finder.find(path).map_err(|problem| format!("line {line}: `{path}` {problem}"))?;
+        if let Some((earlier, _)) = found[sample].replace((*line, label)) {
+            return Err(format!("line {line}: `{path}` stands in line {earlier} already"));
+        }
+    }
+    let missing = found.iter().filter(|f| f.is_none()).count();
+    if let Some(first) = found.iter().position(Option::is_none) {
+        return Err(format!(
+            "has no label for {missing} of {} training samples, first `{}`; every one must be listed (to train on \
+             the right part of a list alone, use the whole list with `remove_flipped = true`)",
+            part.len(),
+            part.paths[first]
+        ));
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Labels that count classes.
+fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
+    let classes = part.class_names.len() as i64;
+    let range = format!("they run from {first} to {}", first.saturating_add(classes - 1));
+    let class_of = |line: u64, label: &str| {
+        let number: i64 = label.parse().map_err(|_| {
+            format!(
+                "line {line}: label `{label}` is not a whole number; write `labels = \"names\"` if the labels are \
+                 names of classes (a header must name the columns `path` and `label`)"
+            )
+        })?;
+        Ok(number.checked_sub(first).filter(|class| (0..classes).contains(class)))
+    };
+    with_unknown(given, class_of, &range, unknown, part)
+}
+
+/// Labels that are names of classes.
+fn by_name(given: &[(u64, &str)], unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
+    let numbers: HashMap<&str, i64> = part.class_names.iter().map(String::as_str).zip(0..).collect();
+    let range = format!("the first is `{}`", part.class_names.first().map_or("", String::as_str));
+    with_unknown(given, |_, label| Ok(numbers.get(label).copied()), &range, unknown, part)
+}
+
+/// Finds the class of each label; labels that are no training class are an error or new classes.
+fn with_unknown(
+    given: &[(u64, &str)],
+    class_of: impl Fn(u64, &str) -> Result<Option<i64>, String>,
+    range: &str,
+    unknown: UnknownLabels,
+    part: &Part,
+) -> Result<NoisyLabels, String> {
+    let classes = given.iter().map(|(line, label)| class_of(*line, label)).collect::<Result<Vec<_>, _>>()?;
+    let mut extra: BTreeMap<&str, i64> = BTreeMap::new();
+    for ((line, label), class) in given.iter().zip(&classes) {
+        if class.is_none() {
+            if unknown == UnknownLabels::Error {
+                return Err(format!(
+                    "line {line}: label `{label}` is no training class; {range}. Check `first_label`, or write \
+                     `unknown_labels = \"class\"` to make such labels classes of their own"
+                ));
+            }
+            extra.insert(label, 0);
+        }
+    }
+    let mut names = part.class_names.clone();
+    for (label, class) in &mut extra {
+        *class = names.len() as i64;
+        names.push(format!("unknown label {label}"));
+    }
+    let labels: Vec<i64> =
+        given.iter().zip(classes).map(|((_, label), class)| class.unwrap_or_else(|| extra[label])).collect();
+    Ok(NoisyLabels::new(part, &labels, &names))
+}
+
+/// Labels that number the classes in an order of their own: each means the class that most of its
+/// samples are of.
+fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String> {
+    let mut counts: BTreeMap<&str, BTreeMap<i64, usize>> = BTreeMap::new();
+    for ((_, label), original) in given.iter().zip(&part.labels) {
+        *counts.entry(label).or_default().entry(*original).or_default() += 1;
+    }
+    let mut label_of: BTreeMap<i64, &str> = BTreeMap::new();
+    let mut class_of: HashMap<&str, i64> = HashMap::new();
+    for (label, counts) in &counts {
+        let most = counts.values().copied().max().unwrap_or(0);
+        let classes: Vec<i64> = counts.iter().filter(|(_, count)| **count == most).map(|(class, _)| *class).collect();
+        let name = |class: i64| &part.class_names[class as usize];
+        if classes.len() > 1 {
+            let (a, b) = (name(classes[0]), name(classes[1]));
+            return Err(format!(
+                "label `{label}` has as many samples of `{a}` as of `{b}`, so no class is its majority"
+            ));
+        }
+        if let Some(other) = label_of.insert(classes[0], label) {
+            let class = name(classes[0]);
+            return Err(format!("labels `{other}` and `{label}` both have most of their samples of class `{class}`"));
+        }
+        class_of.insert(label, classes[0]);
+    }
+    let labels: Vec<i64> = given.iter().map(|(_, label)| class_of[label]).collect();
+    Ok(NoisyLabels::new(part, &labels, &part.class_names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+    use ListLabels::{Majority, Names, Numbers};
+
+    /// Five samples `folder/0.jpg` … of the classes 0, 0, 1, 1, 2 and the labels a list gives them.
+    fn listed(text: &str, first_label: i64, labels: ListLabels, unknown: UnknownLabels) -> Result<NoisyLabels> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read(file.path(), first_label, labels, unknown, &numbered(&[0, 0, 1, 1, 2]))
+    }
+
+    fn list(labels: [&str; 5]) -> String {
+        labels.iter().enumerate().map(|(s, label)| format!("folder/{s}.jpg,{label}\n")).collect()
+    }
+
+    fn problem(text: &str, labels: ListLabels) -> String {
+        let message = listed(text, 1, labels, UnknownLabels::Error).unwrap_err().to_string();
+        message.split_once("`: ").unwrap().1.to_string()
+    }
+
+    #[test]
+    fn numbers_count_from_the_first_label() {
+        let noisy = listed(&list(["1", "2", "2", "2", "3"]), 1, Numbers, UnknownLabels::Error).unwrap();
+        assert_eq!(noisy.labels, [0, 1, 1, 1, 2]);
+        assert_eq!(noisy.flipped, [false, true, false, false, false]);
+    }
+
+    #[test]
+    fn header_quotes_and_order_of_lines_do_not_matter() {
+        let text = "\u{feff}label,note,path\n\"class 2\",\"a, b\",\"/data/folder/4.jpg\"\nclass 1,,folder/3.jpg\n\
+                    class 1,,2.jpg\nclass 0,,folder/1.jpg\nclass 2,,folder/0.jpg\n";
+        let noisy = listed(text, 0, Names, UnknownLabels::Error).unwrap();
+        assert_eq!(noisy.labels, [2, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn an_unknown_label_is_refused_or_becomes_a_class() {
+        let text = list(["1", "101", "2", "2", "3"]);
+        let message = problem(&text, Numbers);
+        assert!(message.starts_with("line 2: label `101` is no training class; they run from 1 to 3."), "{message}");
+        let noisy = listed(&text, 1, Numbers, UnknownLabels::Class).unwrap();
+        assert_eq!(noisy.labels, [0, 3, 1, 1, 2]);
+        assert_eq!(noisy.class_names[3], "unknown label 101");
+        assert!(noisy.flipped[1]);
+    }
+
+    #[test]
+    fn a_class_the_list_does_not_use_disappears() {
+        let noisy = listed(&list(["1", "1", "3", "3", "3"]), 1, Numbers, UnknownLabels::Error).unwrap();
+        assert_eq!(noisy.labels, [0, 0, 1, 1, 1]);
+        assert_eq!(noisy.class_names, ["class 0", "class 2"]);
+        assert_eq!(noisy.flipped, [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn the_majority_tells_what_a_label_means() {
+        let noisy = listed(&list(["7", "7", "x", "x", "7"]), 0, Majority, UnknownLabels::Error).unwrap();
+        assert_eq!(noisy.labels, [0, 0, 1, 1, 0]);
+        assert_eq!(noisy.flipped, [false, false, false, false, true]);
+        let tie = problem(&list(["7", "8", "7", "9", "9"]), Majority);
+        assert!(tie.starts_with("label `7` has as many samples of `class 0` as of `class 1`"), "{tie}");
+        let both = problem(&list(["7", "8", "9", "9", "10"]), Majority);
+        assert_eq!(both, "labels `7` and `8` both have most of their samples of class `class 0`");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_list_is_said_with_the_line() {
+        let good = list(["1", "1", "2", "2", "3"]);
+        for (text, said) in [
+            (good.replace("folder/3.jpg", "folder/9.jpg"), "line 4: `folder/9.jpg` is no training sample"),
+            (good.replace("folder/3.jpg", "folder/2.jpg"), "line 4: `folder/2.jpg` stands in line 3 already"),
+            (good.replace("folder/3.jpg,2\n", ""), "has no label for 1 of 5 training samples, first `folder/3.jpg`"),
+            (good.replace(",3", ",cat"), "line 5: label `cat` is not a whole number"),
+            (good.replace(",3", ""), "line 5: has 1 fields; a path and a label are needed"),
+            (format!("image,class\n{good}"), "line 1: `image` is no training sample"),
+        ] {
+            let message = problem(&text, Numbers);
+            assert!(message.starts_with(said), "{message}");
+        }
+        let name = problem(&good, Names);
+        assert!(name.starts_with("line 1: label `1` is no training class; the first is `class 0`"), "{name}");
+    }
+}

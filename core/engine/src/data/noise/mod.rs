@@ -1,0 +1,176 @@
+//! Label noise: wrong training labels, put there on purpose.
+//!
+//! Noise is drawn once from its own seed and is the same for all methods. A class's random
+//! choices come from a stream of its own, and a larger ratio adds to the flips of a smaller one.
+
+mod file;
+mod list;
+mod pair;
+mod paths;
+mod small_cluster;
+mod uniform;
+
+pub use file::{load, save};
+
+use super::part::close_gaps;
+use super::{Part, hash};
+use crate::recipe::NoiseRecipe;
+use crate::{Error, Result};
+
+/// The labels a training set is trained with, and which of them are wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoisyLabels {
+    /// The noisy label of each sample: an index into `class_names`.
+    pub labels: Vec<i64>,
+    /// Whether the label is wrong.
+    pub flipped: Vec<bool>,
+    /// The classes the noisy labels know. These are the training classes, but without those that
+    /// the noise dissolved, and with those that only a list of labels knows.
+    pub class_names: Vec<String>,
+    /// Hash of all the above.
+    pub hash: String,
+}
+
+/// A training set with its noise.
+#[derive(Debug)]
+pub struct NoisyPart {
+    /// The samples with their noisy labels.
+    pub part: Part,
+    /// Whether the label of each sample is wrong.
+    pub flipped: Vec<bool>,
+    /// The place of each sample in the part the noise was applied to.
+    pub samples: Vec<usize>,
+}
+
+/// Draws or reads the labels a recipe asks for. `run_seed` decides unless the noise has a seed of
+/// its own.
+pub fn apply(recipe: &NoiseRecipe, part: &Part, run_seed: u64) -> Result<NoisyLabels> {
+    let labels = match recipe {
+        NoiseRecipe::None => part.labels.clone(),
+        NoiseRecipe::Uniform { ratio, seed, .. } => uniform::flip(part, valid(*ratio, part)?, seed.unwrap_or(run_seed)),
+        NoiseRecipe::Pair { ratio, seed, .. } => pair::flip(part, valid(*ratio, part)?, seed.unwrap_or(run_seed)),
+        NoiseRecipe::SmallCluster { ratio, cluster_size, seed, .. } => {
+            small_cluster::flip(part, valid(*ratio, part)?, *cluster_size, seed.unwrap_or(run_seed))?
+        }
+        NoiseRecipe::List { path, first_label, labels, unknown_labels, .. } => {
+            return list::read(path, *first_label, *labels, *unknown_labels, part);
+        }
+    };
+    Ok(NoisyLabels::new(part, &labels, &part.class_names))
+}
+
+/// Whether the recipe leaves wrongly labelled samples out of training.
+pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
+    match recipe {
+        NoiseRecipe::None => false,
+        NoiseRecipe::Uniform { remove_flipped, .. }
+        | NoiseRecipe::Pair { remove_flipped, .. }
+        | NoiseRecipe::SmallCluster { remove_flipped, .. }
+        | NoiseRecipe::List { remove_flipped, .. } => *remove_flipped,
+    }
+}
+
+impl NoisyLabels {
+    /// Labels that are indices into `class_names`, of which the first are those of `part`.
+    fn new(part: &Part, labels: &[i64], class_names: &[String]) -> Self {
+        let flipped: Vec<bool> = labels.iter().zip(&part.labels).map(|(noisy, original)| noisy != original).collect();
+        let (labels, class_names) = close_gaps(labels, class_names);
+        let mut hasher = blake3::Hasher::new();
+        hash::add_labels(&mut hasher, &labels);
+        hasher.update(&flipped.iter().map(|f| u8::from(*f)).collect::<Vec<_>>());
+        hash::add_texts(&mut hasher, &class_names);
+        Self { labels, flipped, class_names, hash: hasher.finalize().to_hex().to_string() }
+    }
+
+    /// The training set with these labels, without the wrongly labelled samples if asked for.
+    pub fn training_set(&self, part: &Part, remove_flipped: bool) -> Result<NoisyPart> {
+        let samples: Vec<usize> = (0..part.len()).filter(|s| !(remove_flipped && self.flipped[*s])).collect();
+        let labels: Vec<i64> = samples.iter().map(|s| self.labels[*s]).collect();
+        let (labels, class_names) = close_gaps(&labels, &self.class_names);
+        if class_names.len() < 2 {
+            return Err(Error::Usage(format!(
+                "the noise leaves {} training class with samples, but two are needed; choose a smaller `ratio`",
+                class_names.len()
+            )));
+        }
+        let part = Part {
+            inputs: if samples.len() == part.len() { part.inputs.share() } else { part.inputs.select(&samples)? },
+            labels,
+            class_names,
+            paths: samples.iter().map(|s| part.paths[*s].clone()).collect(),
+        };
+        Ok(NoisyPart { part, flipped: samples.iter().map(|s| self.flipped[*s]).collect(), samples })
+    }
+}
+
+/// How many samples of a class of `size` are flipped: the share, rounded half up; at least one
+/// where there is any noise, and never all, so that no class disappears.
+fn flips(size: usize, ratio: f64) -> usize {
+    if ratio == 0.0 || size < 2 { 0 } else { ((ratio * size as f64).round() as usize).clamp(1, size - 1) }
+}
+
+fn valid(ratio: f64, part: &Part) -> Result<f64> {
+    if !(0.0..=1.0).contains(&ratio) {
+        return Err(Error::Usage(format!("`ratio` of the noise must lie between 0 and 1, not {ratio}")));
+    }
+    if ratio > 0.0 && part.class_names.len() < 2 {
+        return Err(Error::Usage("label noise needs at least two training classes".into()));
+    }
+    Ok(ratio)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+
+    #[test]
+    fn without_noise_labels_stay() {
+        let part = numbered(&[0, 1, 1, 0]);
+        let noisy = apply(&NoiseRecipe::None, &part, 3).unwrap();
+        assert_eq!(noisy.labels, part.labels);
+        assert_eq!(noisy.flipped, [false; 4]);
+        assert_eq!(noisy.class_names, part.class_names);
+    }
+
+    #[test]
+    fn flips_are_rounded_and_leave_every_class_a_sample() {
+        assert_eq!([1, 2, 3, 5, 10, 60].map(|n| flips(n, 0.2)), [0, 1, 1, 1, 2, 12]);
+        assert_eq!([1, 2, 3, 60].map(|n| flips(n, 1.0)), [0, 1, 2, 59]);
+        assert_eq!([1, 2, 3, 60].map(|n| flips(n, 0.0)), [0; 4]);
+        assert_eq!([5, 15, 25].map(|n| flips(n, 0.1)), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_ratio_outside_of_0_to_1_is_refused() {
+        for ratio in [-0.1, 1.1, f64::NAN] {
+            let recipe = NoiseRecipe::Pair { ratio, seed: None, remove_flipped: false };
+            assert!(matches!(apply(&recipe, &numbered(&[0, 1]), 0), Err(Error::Usage(_))));
+        }
+    }
+
+    #[test]
+    fn the_noise_has_a_seed_of_its_own_or_the_runs() {
+        let part = numbered(&[0, 1, 2, 3, 4].repeat(20));
+        let noisy = |seed, run_seed| {
+            apply(&NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false }, &part, run_seed).unwrap()
+        };
+        assert_eq!(noisy(None, 1), noisy(Some(1), 2));
+        assert_ne!(noisy(None, 1).hash, noisy(None, 2).hash);
+    }
+
+    #[test]
+    fn the_training_set_can_leave_out_what_was_flipped() {
+        let part = numbered(&[0, 0, 1, 1, 2, 2]);
+        let noisy = NoisyLabels::new(&part, &[0, 1, 1, 1, 1, 1], &part.class_names);
+        assert_eq!(noisy.class_names, ["class 0", "class 1"]);
+        let all = noisy.training_set(&part, false).unwrap();
+        assert_eq!(all.part.labels, [0, 1, 1, 1, 1, 1]);
+        assert_eq!(all.flipped, [false, true, false, false, true, true]);
+        let clean = noisy.training_set(&part, true).unwrap();
+        assert_eq!(clean.samples, [0, 2, 3]);
+        assert_eq!(clean.part.labels, [0, 1, 1]);
+        assert_eq!(clean.part.paths, ["folder/0.jpg", "folder/2.jpg", "folder/3.jpg"]);
+        assert_eq!(clean.flipped, [false; 3]);
+    }
+}

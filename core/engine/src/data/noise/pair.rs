@@ -1,0 +1,42 @@
+//! `pair`: samples of each class move to the next class.
+//!
+//! As `uniform`, but every flipped sample of class c gets the label c+1, and those of the last
+//! class the label 0: the confusion of look-alikes rather than chance.
+
+use super::flips;
+use crate::data::Part;
+use curricle_sdk::rng::stream;
+use rand::seq::SliceRandom;
+
+/// The noisy labels.
+pub fn flip(part: &Part, ratio: f64, seed: u64) -> Vec<i64> {
+    let mut labels = part.labels.clone();
+    let classes = part.class_names.len();
+    for (class, mut samples) in part.members().into_iter().enumerate() {
+        samples.shuffle(&mut stream(seed, "noise pair", class as u64, 0));
+        for sample in &samples[..flips(samples.len(), ratio)] {
+            labels[*sample] = ((class + 1) % classes) as i64;
+        }
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+
+    #[test]
+    fn samples_move_to_the_next_class_only() {
+        let part = numbered(&[0, 1, 2].repeat(10));
+        let noisy = flip(&part, 0.3, 5);
+        for class in 0..3 {
+            let moved: Vec<i64> = (0..30).filter(|s| part.labels[*s] == class).map(|s| noisy[s]).collect();
+            assert_eq!(moved.iter().filter(|label| **label == class).count(), 7);
+            assert_eq!(moved.iter().filter(|label| **label == (class + 1) % 3).count(), 3);
+        }
+        assert_eq!(noisy, flip(&part, 0.3, 5));
+        assert_ne!(noisy, flip(&part, 0.3, 6));
+        assert_eq!(flip(&part, 0.0, 5), part.labels);
+    }
+}

@@ -1,0 +1,133 @@
+//! `small_cluster`: whole classes are dissolved into others, cluster by cluster.
+//!
+//! Classes are dissolved in random order, as many as come closest to the wanted share of samples;
+//! at least one, and at least two stay. A dissolved class falls into clusters of similar samples:
+//! a random sample and its nearest ones by Euclidean distance of the inputs, again and again until
+//! none is left. Each cluster moves to one of the remaining classes, chosen uniformly. So wrong
+//! samples come in consistent groups, which are harder to tell from right ones than single ones.
+
+use crate::data::{Inputs, Part};
+use crate::{Error, Result};
+use curricle_sdk::rng::stream;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use tch::{Device, Kind};
+
+/// The noisy labels; dissolved classes have no samples left.
+pub fn flip(part: &Part, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
+    let mut labels = part.labels.clone();
+    if ratio == 0.0 {
+        return Ok(labels);
+    }
+    let classes = part.class_names.len();
+    if classes < 3 {
+        return Err(Error::Usage(format!(
+            "noise `small_cluster` dissolves classes and leaves at least two; with {classes} training classes it cannot"
+        )));
+    }
+    let members = part.members();
+    let mut order: Vec<usize> = (0..classes).collect();
+    order.shuffle(&mut stream(seed, "noise small_cluster order", 0, 0));
+    let (dissolved, remaining) = order.split_at(classes_for(ratio, part.len(), &order, &members));
+    for class in dissolved {
+        let mut rng = stream(seed, "noise small_cluster class", *class as u64, 0);
+        let mut samples = members[*class].clone();
+        samples.shuffle(&mut rng);
+        for cluster in clusters(&part.inputs, &samples, cluster_size.max(1))? {
+            let target = remaining[rng.random_range(0..remaining.len())] as i64;
+            cluster.into_iter().for_each(|sample| labels[sample] = target);
+        }
+    }
+    Ok(labels)
+}
+
+/// How many classes, in this order, have together nearest to the wanted share of all samples.
+fn classes_for(ratio: f64, samples: usize, order: &[usize], members: &[Vec<usize>]) -> usize {
+    let wanted = ratio * samples as f64;
+    let mut moved = 0.0;
+    let mut count = 0;
+    for class in order {
+        let size = members[*class].len() as f64;
+        if moved + size / 2.0 > wanted {
+            break;
+        }
+        moved += size;
+        count += 1;
+    }
+    count.clamp(1, order.len() - 2)
+}
+
+/// Groups samples: the first one left and its nearest, until none is left.
+fn clusters(inputs: &Inputs, samples: &[usize], cluster_size: usize) -> Result<Vec<Vec<usize>>> {
+    let rows = rows(inputs, samples)?;
+    let width = rows.len() / samples.len().max(1);
+    // Summed one by one in f64: a matrix product would depend on the number of threads.
+    let distance = |a: usize, b: usize| -> f64 {
+        let (a, b) = (&rows[a * width..][..width], &rows[b * width..][..width]);
+        a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum()
+    };
+    let mut left: Vec<usize> = (0..samples.len()).collect();
+    let mut clusters = Vec::new();
+    while let Some(centre) = left.first().copied() {
+        let mut by_distance: Vec<(f64, usize)> = left.iter().map(|other| (distance(centre, *other), *other)).collect();
+        // A stable sort: of equal samples those that stand first, the centre above all, come first.
+        by_distance.sort_by(|a, b| a.0.total_cmp(&b.0));
+        by_distance.truncate(cluster_size);
+        left.retain(|sample| by_distance.iter().all(|(_, taken)| taken != sample));
+        clusters.push(by_distance.into_iter().map(|(_, sample)| samples[sample]).collect());
+    }
+    Ok(clusters)
+}
+
+/// The inputs of some samples, one after the other.
+fn rows(inputs: &Inputs, samples: &[usize]) -> Result<Vec<f32>> {
+    let rows = inputs.select(samples)?;
+    let read = || rows.tensor().f_to(Device::Cpu)?.f_to_kind(Kind::Float)?.f_flatten(0, -1)?.try_into();
+    read().map_err(|e: tch::TchError| Error::Torch { during: "clustering for label noise", source: e.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn whole_classes_move_in_clusters_of_neighbours() {
+        // Features are sample numbers, so the ten samples of a class are neighbours in a row.
+        let labels: Vec<i64> = (0..8).flat_map(|class| [class; 10]).collect();
+        let part = numbered(&labels);
+        let noisy = flip(&part, 0.25, 5, 3).unwrap();
+        let gone: Vec<i64> = (0..8).filter(|class| !noisy.contains(class)).collect();
+        assert_eq!(gone.len(), 2);
+        for s in 0..80 {
+            assert_eq!(noisy[s] != labels[s], gone.contains(&labels[s]));
+        }
+        for class in gone {
+            let of_class = &noisy[class as usize * 10..][..10];
+            assert!(of_class.iter().collect::<BTreeSet<_>>().len() <= 2, "{of_class:?}");
+        }
+        assert_eq!(noisy, flip(&part, 0.25, 5, 3).unwrap());
+        assert!((4..9).any(|seed| noisy != flip(&part, 0.25, 5, seed).unwrap()));
+    }
+
+    #[test]
+    fn clusters_are_nearest_first_and_hold_everything_once() {
+        let part = numbered(&[0; 7]);
+        let clusters = clusters(&part.inputs, &[3, 6, 0, 1, 5, 4, 2], 3).unwrap();
+        assert_eq!(clusters[0][0], 3);
+        assert_eq!(clusters[0].iter().collect::<BTreeSet<_>>(), BTreeSet::from([&2, &3, &4]));
+        assert_eq!(clusters.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
+        assert_eq!(clusters.concat().iter().collect::<BTreeSet<_>>().len(), 7);
+    }
+
+    #[test]
+    fn at_least_one_class_goes_and_two_stay() {
+        let part = numbered(&[0, 1, 2, 3].repeat(5));
+        for (ratio, left) in [(0.0, 4), (0.01, 3), (1.0, 2)] {
+            let noisy = flip(&part, ratio, 2, 1).unwrap();
+            assert_eq!(noisy.iter().collect::<BTreeSet<_>>().len(), left, "{ratio}");
+        }
+        assert!(flip(&numbered(&[0, 1]), 0.5, 2, 1).is_err());
+    }
+}

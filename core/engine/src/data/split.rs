@@ -1,0 +1,44 @@
+//! The class-disjoint split: the first half of the classes trains, the second half tests.
+
+use super::Part;
+use crate::{Error, Result};
+
+/// Fewest classes that can be split: two on each side, for one class alone has nothing to be told
+/// apart from.
+pub const FEWEST_CLASSES: usize = 4;
+
+/// Splits by the order of classes: the first ⌊C/2⌋ train, the others test. Labels of each part
+/// count from 0, class names stay.
+pub fn by_class(whole: &Part) -> Result<(Part, Part)> {
+    let classes = whole.class_names.len();
+    if classes < FEWEST_CLASSES {
+        return Err(Error::Usage(format!(
+            "the data set has {classes} classes, but needs at least {FEWEST_CLASSES}: two to train and two to test"
+        )));
+    }
+    let trains = |sample: &usize| (whole.labels[*sample] as usize) < classes / 2;
+    let (train, test): (Vec<usize>, Vec<usize>) = (0..whole.len()).partition(trains);
+    Ok((whole.select(&train)?, whole.select(&test)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+
+    #[test]
+    fn no_class_is_on_both_sides_and_labels_start_at_zero() {
+        let (train, test) = by_class(&numbered(&[4, 0, 1, 3, 2, 0, 4])).unwrap();
+        assert_eq!(train.class_names, ["class 0", "class 1"]);
+        assert_eq!(train.labels, [0, 1, 0]);
+        assert_eq!(train.paths, ["folder/1.jpg", "folder/2.jpg", "folder/5.jpg"]);
+        assert_eq!(test.class_names, ["class 2", "class 3", "class 4"]);
+        assert_eq!(test.labels, [2, 1, 0, 2]);
+    }
+
+    #[test]
+    fn too_few_classes_are_refused() {
+        let message = by_class(&numbered(&[0, 1, 2])).unwrap_err().to_string();
+        assert_eq!(message, "the data set has 3 classes, but needs at least 4: two to train and two to test");
+    }
+}

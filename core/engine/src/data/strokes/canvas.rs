@@ -1,0 +1,89 @@
+//! A small grey canvas and a round pen.
+
+/// A point, or a difference of two.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// To the right.
+    pub x: f32,
+    /// Downwards.
+    pub y: f32,
+}
+
+/// A square canvas, black where nothing was drawn.
+#[derive(Debug)]
+pub struct Canvas {
+    size: usize,
+    pixels: Vec<f32>,
+}
+
+impl Canvas {
+    /// An empty canvas of `size` × `size` pixels.
+    pub fn new(size: usize) -> Self {
+        Self { size, pixels: vec![0.0; size * size] }
+    }
+
+    /// Draws a straight line of that width, in pixels, with round ends.
+    ///
+    /// A pixel's coverage falls linearly over one pixel at the border of the line. Where lines
+    /// overlap the larger coverage counts, so that the pieces of a curve join without blobs.
+    pub fn line(&mut self, from: Point, to: Point, width: f32) {
+        let reach = width / 2.0 + 0.5;
+        let rows = self.span(from.y.min(to.y) - reach, from.y.max(to.y) + reach);
+        let columns = self.span(from.x.min(to.x) - reach, from.x.max(to.x) + reach);
+        let along = Point { x: to.x - from.x, y: to.y - from.y };
+        let per_length = 1.0 / (along.x * along.x + along.y * along.y).max(1e-12);
+        for row in rows {
+            for column in columns.clone() {
+                // Pixel centres lie at half coordinates.
+                let x = column as f32 + 0.5 - from.x;
+                let y = row as f32 + 0.5 - from.y;
+                let t = ((x * along.x + y * along.y) * per_length).clamp(0.0, 1.0);
+                let (dx, dy) = (x - t * along.x, y - t * along.y);
+                let coverage = (reach - (dx * dx + dy * dy).sqrt()).clamp(0.0, 1.0);
+                let pixel = &mut self.pixels[row * self.size + column];
+                *pixel = pixel.max(coverage);
+            }
+        }
+    }
+
+    /// The pixels in u8, fully covered ones as bright as `ink`.
+    pub fn to_grey(&self, ink: f32) -> impl Iterator<Item = u8> {
+        self.pixels.iter().map(move |coverage| (coverage * ink + 0.5) as u8)
+    }
+
+    /// The pixels whose centres may lie between two coordinates.
+    fn span(&self, from: f32, to: f32) -> std::ops::Range<usize> {
+        // Casts from float to integer saturate: what lies outside is cut off.
+        (from.floor() as usize).min(self.size)..(to.ceil() as usize).min(self.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(from: (f32, f32), to: (f32, f32), width: f32) -> Vec<u8> {
+        let mut canvas = Canvas::new(8);
+        canvas.line(Point { x: from.0, y: from.1 }, Point { x: to.0, y: to.1 }, width);
+        canvas.to_grey(255.0).collect()
+    }
+
+    #[test]
+    fn a_line_covers_its_width_and_fades_over_a_pixel() {
+        // Along the border between rows 3 and 4, two pixels wide: both rows are covered fully.
+        let image = drawn((0.0, 4.0), (8.0, 4.0), 2.0);
+        let column: Vec<u8> = (0..8).map(|row| image[row * 8 + 4]).collect();
+        assert_eq!(column, [0, 0, 0, 255, 255, 0, 0, 0]);
+        // Three pixels wide: half of the rows beside them as well.
+        let image = drawn((0.0, 4.0), (8.0, 4.0), 3.0);
+        let column: Vec<u8> = (0..8).map(|row| image[row * 8 + 4]).collect();
+        assert_eq!(column, [0, 0, 128, 255, 255, 128, 0, 0]);
+    }
+
+    #[test]
+    fn a_line_outside_or_without_length_is_harmless() {
+        assert!(drawn((-90.0, -90.0), (-70.0, -80.0), 2.0).iter().all(|p| *p == 0));
+        assert!(drawn((70.0, 80.0), (90.0, 90.0), 2.0).iter().all(|p| *p == 0));
+        assert_eq!(drawn((4.5, 4.5), (4.5, 4.5), 2.0)[4 * 8 + 4], 255);
+    }
+}

@@ -1,0 +1,152 @@
+//! `strokes`: handwritten-like characters, drawn by the program.
+//!
+//! Each class is a character of a few curved strokes, each sample a re-drawing. Every class and
+//! every sample has a random stream of its own: more classes or more samples leave the others as
+//! they are, and any number of threads draws the same pictures.
+
+mod canvas;
+mod character;
+
+use super::{Inputs, Part};
+use crate::recipe::StrokesRecipe;
+use crate::{Error, Result};
+use character::Character;
+use curricle_sdk::rng::stream;
+use rayon::prelude::*;
+use tch::{Kind, Tensor};
+
+/// Draws the whole data set, class by class.
+pub fn draw(recipe: &StrokesRecipe) -> Result<Part> {
+    let StrokesRecipe { classes, per_class, size, jitter, seed } = *recipe;
+    let mut images = room_for(recipe)?;
+    let pixels = size * size;
+    images.par_chunks_mut(per_class * pixels).enumerate().for_each(|(class, images)| {
+        let character = Character::invent(&mut stream(seed, "strokes character", class as u64, 0));
+        for (sample, image) in images.chunks_exact_mut(pixels).enumerate() {
+            let mut rng = stream(seed, "strokes drawing", class as u64, sample as u64);
+            image.copy_from_slice(&character.redraw(size, jitter as f32, &mut rng));
+        }
+    });
+    let shape = [classes * per_class, 1, size, size].map(|n| n as i64);
+    let images = Tensor::f_from_data_size(&images, &shape, Kind::Uint8)
+        .map_err(|e| Error::Torch { during: "storing the characters", source: e.into() })?;
+    Ok(Part {
+        inputs: Inputs::Images(images),
+        labels: (0..classes as i64).flat_map(|class| std::iter::repeat_n(class, per_class)).collect(),
+        class_names: (0..classes).map(class_name).collect(),
+        paths: (0..classes)
+            .flat_map(|class| (0..per_class).map(move |s| format!("{}/{s:04}", class_name(class))))
+            .collect(),
+    })
+}
+
+/// An empty picture for every sample, if the settings make sense and memory suffices.
+fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
+    let StrokesRecipe { classes, per_class, size, jitter, .. } = *recipe;
+    if classes == 0 || per_class == 0 || size == 0 {
+        return Err(Error::Usage("`classes`, `per_class` and `size` of `strokes` must be at least 1".into()));
+    }
+    if !(jitter.is_finite() && jitter >= 0.0) {
+        return Err(Error::Usage(format!("`jitter` of `strokes` must be 0 or more, not {jitter}")));
+    }
+    let bytes = [classes, per_class, size, size].iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    #[expect(clippy::slow_vector_initialization, reason = "`vec![]` aborts where memory does not suffice")]
+    let mut images = Vec::new();
+    match bytes {
+        Some(bytes) if images.try_reserve_exact(bytes).is_ok() => {
+            images.resize(bytes, 0);
+            Ok(images)
+        }
+        _ => Err(Error::Usage(format!(
+            "{classes} × {per_class} pictures of {size} × {size} pixels do not fit into memory; choose fewer or smaller ones"
+        ))),
+    }
+}
+
+fn class_name(class: usize) -> String {
+    format!("character-{class:04}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pictures(recipe: &StrokesRecipe) -> Vec<Vec<u8>> {
+        let part = draw(recipe).unwrap();
+        let all = Vec::<u8>::try_from(part.inputs.tensor().flatten(0, -1)).unwrap();
+        all.chunks(recipe.size * recipe.size).map(<[u8]>::to_vec).collect()
+    }
+
+    fn small() -> StrokesRecipe {
+        StrokesRecipe { classes: 4, per_class: 3, ..StrokesRecipe::default() }
+    }
+
+    #[test]
+    fn more_classes_or_samples_leave_the_others_as_they_are() {
+        let base = pictures(&small());
+        let more_classes = pictures(&StrokesRecipe { classes: 6, ..small() });
+        assert_eq!(base[..], more_classes[..12]);
+        let more_samples = pictures(&StrokesRecipe { per_class: 5, ..small() });
+        for class in 0..4 {
+            assert_eq!(base[class * 3..][..3], more_samples[class * 5..][..3]);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_matter() {
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let three = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        assert_eq!(one.install(|| pictures(&small())), three.install(|| pictures(&small())));
+    }
+
+    #[test]
+    fn every_drawing_is_another_and_the_seed_decides() {
+        let base = pictures(&small());
+        for (i, picture) in base.iter().enumerate() {
+            let ink = picture.iter().filter(|p| **p > 100).count();
+            assert!((30..600).contains(&ink), "picture {i} has {ink} inked pixels");
+            assert!(base[..i].iter().all(|earlier| earlier != picture));
+        }
+        let other = pictures(&StrokesRecipe { seed: 1, ..small() });
+        assert!(base.iter().zip(&other).all(|(a, b)| a != b));
+    }
+
+    #[test]
+    fn drawings_of_one_class_are_more_alike_than_others() {
+        let recipe = StrokesRecipe { classes: 20, per_class: 6, ..StrokesRecipe::default() };
+        let pictures = pictures(&recipe);
+        let distance = |a: usize, b: usize| {
+            let squares = pictures[a].iter().zip(&pictures[b]).map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2));
+            squares.sum::<f64>()
+        };
+        let (mut within, mut between) = ((0.0, 0.0), (0.0, 0.0));
+        for a in 0..pictures.len() {
+            for b in 0..a {
+                let sum = if a / 6 == b / 6 { &mut within } else { &mut between };
+                *sum = (sum.0 + distance(a, b), sum.1 + 1.0);
+            }
+        }
+        assert!(within.0 / within.1 < 0.9 * between.0 / between.1);
+    }
+
+    #[test]
+    fn labels_names_and_shape_fit_together() {
+        let part = draw(&StrokesRecipe { size: 16, ..small() }).unwrap();
+        assert_eq!(part.inputs.tensor().size(), [12, 1, 16, 16]);
+        assert_eq!(part.labels, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_eq!(part.class_names[3], "character-0003");
+        assert_eq!(part.paths[4], "character-0001/0001");
+    }
+
+    #[test]
+    fn settings_that_cannot_be_drawn_are_refused() {
+        for recipe in [
+            StrokesRecipe { size: 0, ..small() },
+            StrokesRecipe { jitter: f64::NAN, ..small() },
+            StrokesRecipe { jitter: -1.0, ..small() },
+            StrokesRecipe { classes: usize::MAX / 2, ..small() },
+        ] {
+            assert!(matches!(draw(&recipe), Err(Error::Usage(_))), "{recipe:?}");
+        }
+    }
+}

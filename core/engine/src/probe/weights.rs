@@ -1,0 +1,245 @@
+//! One weight update on embeddings from a file.
+
+use crate::registry::Registry;
+use crate::{Error, Result};
+use curricle_sdk::{Init, LossInfo, Round, Shape, Tensors, WeightScheme, WeightUpdate, guard, rng};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tch::{Device, Kind, Tensor};
+
+/// What to try.
+#[derive(Debug, Clone, Copy)]
+pub struct WeightsProbe<'a> {
+    /// The scheme's name.
+    pub name: &'a str,
+    /// Its settings.
+    pub settings: &'a Value,
+    /// A safetensors file with `embeddings [N,D]` (used as given, not normalised), `labels [N]`
+    /// (i64) and optionally the starting `weights [N]`, else 1.
+    pub input: &'a Path,
+    /// Where the result goes.
+    pub output: &'a Path,
+    /// The age λ of this update instead of what the schedule gives the first round.
+    pub lambda: Option<f64>,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+/// Runs one update and writes, in f64: `weights [N]`, `maw`, `sdaw`, and where the scheme has
+/// them `xi_pos [N]`, `xi_neg [N]`, `objective [2]` (before, after) and `gradient [N]` (∂L/∂w at
+/// the result). Returns what the scheme would log.
+pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f64)>> {
+    let component =
+        |source| Error::Component { kind: curricle_sdk::Kind::Weights, name: what.name.to_string(), source };
+    if what.lambda.is_some_and(|lambda| !lambda.is_finite()) {
+        return Err(Error::Usage("`--lambda` must be a finite number".into()));
+    }
+    let scheme = registry.weights(what.name, what.settings).map_err(component)?;
+    let input = Input::read(what.input)?;
+    let update = guard(|| update(scheme.as_ref(), what, &input)).map_err(component)?;
+    write(what.output, &input, &update)?;
+    Ok(update.scalars)
+}
+
+fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curricle_sdk::Result<WeightUpdate> {
+    let shape = Shape {
+        classes: input.labels.iter().max().map_or(0, |last| last + 1),
+        samples: input.labels.len() as i64,
+        embedding: input.embeddings.size()[1],
+    };
+    let mut tensors = Tensors::default();
+    for (i, spec) in scheme.tensors(&shape).iter().enumerate() {
+        let options = (Kind::Float, Device::Cpu);
+        tch::manual_seed(rng::seed_for(what.seed, "probe", 0, i as u64));
+        let tensor = match spec.init {
+            Init::Constant(value) => Tensor::full(&spec.shape, value, options),
+            Init::Normal { std } => Tensor::randn(&spec.shape, options) * std,
+        };
+        tensors.insert(spec.name, tensor);
+    }
+    scheme.update(&Round {
+        round: 1,
+        rounds: 1,
+        seed: what.seed,
+        embeddings: scheme.needs_embeddings().then_some(&input.embeddings),
+        labels: &input.labels,
+        weights: &input.weights,
+        tensors: &tensors,
+        loss: LossInfo { name: "", settings: &Value::Null },
+        age: what.lambda,
+    })
+}
+
+/// The checked content of an input file.
+struct Input {
+    embeddings: Tensor,
+    labels: Vec<i64>,
+    weights: Vec<f64>,
+}
+
+impl Input {
+    fn read(path: &Path) -> Result<Self> {
+        let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+        if !path.is_file() {
+            return Err(Error::file("read", path)(std::io::ErrorKind::NotFound.into()));
+        }
+        let all = guard(|| Ok(Tensor::read_safetensors(path)?)).map_err(|e| wrong(e.to_string()))?;
+        let all: BTreeMap<String, Tensor> = all.into_iter().collect();
+        let need = |name: &str| {
+            let found = all.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
+            all.get(name).ok_or_else(|| wrong(format!("there is no tensor `{name}`; the file has {found}")))
+        };
+        let embeddings = need("embeddings")?;
+        if embeddings.dim() != 2 || !embeddings.is_floating_point() {
+            let (kind, size) = (embeddings.kind(), embeddings.size());
+            return Err(wrong(format!("`embeddings` must be floating point [N, D] and is {kind:?} {size:?}")));
+        }
+        let samples = embeddings.size()[0];
+        let fits = |name: &str, tensor: &Tensor| {
+            let size = tensor.size();
+            if size == [samples] {
+                Ok(())
+            } else {
+                Err(wrong(format!("`{name}` must be [{samples}] as there are {samples} embeddings, and is {size:?}")))
+            }
+        };
+        let labels = need("labels")?;
+        fits("labels", labels)?;
+        if labels.kind() != Kind::Int64 {
+            return Err(wrong(format!("`labels` must be i64 and is {:?}", labels.kind())));
+        }
+        let labels: Vec<i64> = Vec::try_from(labels).map_err(|e: tch::TchError| wrong(e.to_string()))?;
+        if labels.iter().any(|&label| label < 0) {
+            return Err(wrong("`labels` must not be negative".into()));
+        }
+        let weights = match all.get("weights") {
+            None => vec![1.0; labels.len()],
+            Some(weights) => {
+                fits("weights", weights)?;
+                guard(|| Ok(Vec::<f64>::try_from(weights.to_kind(Kind::Double))?)).map_err(|e| wrong(e.to_string()))?
+            }
+        };
+        if !weights.iter().all(|w| (0.0..=1.0).contains(w)) {
+            return Err(wrong("`weights` must lie between 0 and 1".into()));
+        }
+        Ok(Self { embeddings: embeddings.shallow_clone(), labels, weights })
+    }
+}
+
+fn write(path: &Path, input: &Input, update: &WeightUpdate) -> Result<()> {
+    let scalar = |name: &str| update.scalars.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
+    let (maw, sdaw) = averages(&input.labels, &update.weights);
+    let mut out = vec![
+        ("weights", Tensor::from_slice(&update.weights)),
+        ("maw", Tensor::from(maw)),
+        ("sdaw", Tensor::from(sdaw)),
+    ];
+    if let (Some(before), Some(after)) = (scalar("objective_before"), scalar("objective")) {
+        out.push(("objective", Tensor::from_slice(&[before, after])));
+    }
+    for name in ["xi_pos", "xi_neg", "gradient"] {
+        if let Some((_, column)) = update.columns.iter().find(|(n, _)| n == name) {
+            out.push((name, Tensor::from_slice(column)));
+        }
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(Error::file("write", path))?;
+    guard(|| Ok(Tensor::write_safetensors(&out, file.path())?))
+        .map_err(|source| Error::Torch { during: "writing the result", source })?;
+    file.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
+    Ok(())
+}
+
+/// Mean (MAW) and population standard deviation (SDAW) over classes of the average weight.
+pub fn averages(labels: &[i64], weights: &[f64]) -> (f64, f64) {
+    let mut classes: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
+    for (&label, &weight) in labels.iter().zip(weights) {
+        let class = classes.entry(label).or_default();
+        class.0 += weight;
+        class.1 += 1.0;
+    }
+    let count = classes.len().max(1) as f64;
+    let averages: Vec<f64> = classes.values().map(|(sum, size)| sum / size).collect();
+    let maw = averages.iter().sum::<f64>() / count;
+    let variance = averages.iter().map(|z| (z - maw).powi(2)).sum::<f64>() / count;
+    (maw, variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curricle_sdk::prelude::{Deserialize, JsonSchema, Serialize, register_weights};
+    use serde_json::json;
+
+    /// Halves every weight, so that what goes in and what comes out can be told apart.
+    #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Halve {}
+
+    impl WeightScheme for Halve {
+        fn update(&self, round: &Round) -> curricle_sdk::Result<WeightUpdate> {
+            let weights = round.weights.iter().map(|w| w / 2.0).collect();
+            let scalars = vec![
+                ("objective_before".into(), round.age.unwrap_or(0.0)),
+                ("objective".into(), round.embeddings.unwrap().double_value(&[0, 0])),
+            ];
+            Ok(WeightUpdate { weights, scalars, columns: vec![("xi_pos".into(), vec![3.0, 4.0, 5.0])] })
+        }
+    }
+
+    register_weights!("test_halve", Halve, "for tests");
+
+    fn run(tensors: &[(&str, Tensor)], lambda: Option<f64>) -> Result<BTreeMap<String, Tensor>> {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.safetensors"), folder.path().join("out.safetensors"));
+        Tensor::write_safetensors(tensors, &input).unwrap();
+        let settings = json!({});
+        let what =
+            WeightsProbe { name: "test_halve", settings: &settings, input: &input, output: &output, lambda, seed: 1 };
+        probe(&what, &Registry::built_in())?;
+        Ok(Tensor::read_safetensors(&output).unwrap().into_iter().collect())
+    }
+
+    fn embeddings() -> Tensor {
+        Tensor::from_slice(&[0.25, 0.0, 0.0, 1.0, 1.0, 0.0]).view([3, 2])
+    }
+
+    #[test]
+    fn weights_and_what_the_scheme_reports_are_written() {
+        let labels = Tensor::from_slice(&[0i64, 0, 4]);
+        let start = Tensor::from_slice(&[1.0f32, 0.5, 0.25]);
+        let input = [("embeddings", embeddings()), ("labels", labels), ("weights", start)];
+        let out = run(&input, Some(7.0)).unwrap();
+        let values = |name: &str| Vec::<f64>::try_from(&out[name]).unwrap();
+        assert_eq!(values("weights"), [0.5, 0.25, 0.125]);
+        assert_eq!(values("objective"), [7.0, 0.25]);
+        assert_eq!(values("xi_pos"), [3.0, 4.0, 5.0]);
+        assert_eq!((out["maw"].double_value(&[]), out["sdaw"].double_value(&[])), (0.25, 0.125));
+        assert!(!out.contains_key("xi_neg"));
+    }
+
+    #[test]
+    fn files_that_do_not_fit_say_what_is_wrong() {
+        let message = |tensors: &[(&str, Tensor)]| run(tensors, None).unwrap_err().to_string();
+        let labels = || Tensor::from_slice(&[0i64, 0, 1]);
+        assert!(message(&[("embeddings", embeddings())]).contains("no tensor `labels`; the file has `embeddings`"));
+        assert!(message(&[("embeddings", labels()), ("labels", labels())]).contains("[N, D]"));
+        let short = Tensor::from_slice(&[0i64, 1]);
+        assert!(message(&[("embeddings", embeddings()), ("labels", short)]).contains("`labels` must be [3]"));
+        let float = Tensor::from_slice(&[0.0, 1.0, 1.0]);
+        assert!(message(&[("embeddings", embeddings()), ("labels", float)]).contains("must be i64"));
+        let heavy = Tensor::from_slice(&[0.0, 1.0, 1.5]);
+        let input = [("embeddings", embeddings()), ("labels", labels()), ("weights", heavy)];
+        assert!(message(&input).contains("between 0 and 1"));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let settings = json!({});
+        let (input, output) = (Path::new("no/such.safetensors"), Path::new("out.safetensors"));
+        let what = WeightsProbe { name: "test_halve", settings: &settings, input, output, lambda: None, seed: 1 };
+        let message = probe(&what, &Registry::built_in()).unwrap_err().to_string();
+        assert!(message.starts_with("cannot read `no/such.safetensors`"), "{message}");
+    }
+}

@@ -1,0 +1,119 @@
+//! How well the weights tell wrong labels from right ones, where the wrong ones are known.
+
+/// Weights against the mask of labels that were changed on purpose. A number that is not defined
+/// (no label was changed, no sample is suspected) is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct NoiseReport {
+    /// Mean weight of the samples with their right label.
+    pub weight_clean: Option<f64>,
+    /// Mean weight of the samples with a wrong label.
+    pub weight_noisy: Option<f64>,
+    /// Probability that a wrong sample has the lower weight of a wrong and a right one; equal
+    /// weights count half.
+    pub auroc: Option<f64>,
+    /// Average precision of 1-w as a detector of wrong labels. Samples of equal weight enter
+    /// together, so that their order in the data does not matter.
+    pub average_precision: Option<f64>,
+    /// Share of wrong labels among the suspected samples, those with a weight below 0.5.
+    pub precision: Option<f64>,
+    /// Share of the wrong labels that are suspected.
+    pub recall: Option<f64>,
+}
+
+impl NoiseReport {
+    /// Compares the weights with the mask, sample by sample.
+    pub fn new(weights: &[f64], flipped: &[bool]) -> Self {
+        let samples: Vec<(f64, bool)> = weights.iter().copied().zip(flipped.iter().copied()).collect();
+        let wrong = samples.iter().filter(|s| s.1).count() as f64;
+        let right = samples.len() as f64 - wrong;
+        let suspected = samples.iter().filter(|s| is_suspected(s.0)).count() as f64;
+        let found = samples.iter().filter(|s| s.1 && is_suspected(s.0)).count() as f64;
+        let weight = |of: bool| samples.iter().filter(|s| s.1 == of).map(|s| s.0).sum::<f64>();
+        let (auroc, average_precision) = ranking(samples.clone(), wrong, right);
+        Self {
+            weight_clean: share(weight(false), right),
+            weight_noisy: share(weight(true), wrong),
+            auroc,
+            average_precision,
+            precision: share(found, suspected),
+            recall: share(found, wrong),
+        }
+    }
+
+    /// The numbers that are defined, by name.
+    pub fn scalars(&self) -> Vec<(&'static str, f64)> {
+        let all = [
+            ("weight_clean", self.weight_clean),
+            ("weight_noisy", self.weight_noisy),
+            ("auroc", self.auroc),
+            ("average_precision", self.average_precision),
+            ("precision", self.precision),
+            ("recall", self.recall),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Whether a sample of this weight is taken to be wrong.
+pub fn is_suspected(weight: f64) -> bool {
+    weight < 0.5
+}
+
+/// AUROC and average precision by walking through groups of equal weight, lowest first.
+fn ranking(mut samples: Vec<(f64, bool)>, wrong: f64, right: f64) -> (Option<f64>, Option<f64>) {
+    samples.sort_by(|x, y| x.0.total_cmp(&y.0));
+    let (mut wins, mut precision) = (0.0, 0.0);
+    let (mut seen_wrong, mut seen_right) = (0.0, 0.0);
+    for group in samples.chunk_by(|x, y| x.0 == y.0) {
+        let new_wrong = group.iter().filter(|s| s.1).count() as f64;
+        let new_right = group.len() as f64 - new_wrong;
+        wins += new_wrong * (right - seen_right - 0.5 * new_right);
+        seen_wrong += new_wrong;
+        seen_right += new_right;
+        precision += new_wrong * seen_wrong / (seen_wrong + seen_right);
+    }
+    (share(wins, wrong * right), share(precision, wrong))
+}
+
+fn share(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn numbers_agree_with_scikit_learn() {
+        let cases: Value = serde_json::from_str(include_str!("../../../../tests/golden/noise_report.json")).unwrap();
+        let cases = cases.as_array().unwrap();
+        assert_eq!(cases.len(), 6);
+        for case in cases {
+            let weights: Vec<f64> = serde_json::from_value(case["weights"].clone()).unwrap();
+            let flipped: Vec<bool> = serde_json::from_value(case["flipped"].clone()).unwrap();
+            let scalars = NoiseReport::new(&weights, &flipped).scalars();
+            assert_eq!(scalars.len(), 6);
+            for (name, value) in scalars {
+                let expected = case[name].as_f64().unwrap();
+                assert!((value - expected).abs() < 1e-12, "{name}: {value}, scikit-learn {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_weights_say_nothing() {
+        let report = NoiseReport::new(&[1.0; 4], &[true, false, false, false]);
+        assert_eq!((report.auroc, report.average_precision), (Some(0.5), Some(0.25)));
+        assert_eq!((report.precision, report.recall), (None, Some(0.0)));
+    }
+
+    #[test]
+    fn without_noise_there_is_nothing_to_detect() {
+        let report = NoiseReport::new(&[1.0, 0.2], &[false, false]);
+        assert_eq!((report.auroc, report.average_precision, report.recall), (None, None, None));
+        assert_eq!((report.weight_clean, report.weight_noisy), (Some(0.6), None));
+        assert_eq!(report.precision, Some(0.0));
+        assert_eq!(NoiseReport::new(&[], &[]), NoiseReport::default());
+    }
+}
