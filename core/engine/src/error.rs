@@ -43,6 +43,14 @@ pub enum Error {
         /// What it said.
         source: curricle_sdk::Error,
     },
+    /// A component of a library failed.
+    #[error("plugin `{path}`: {source}")]
+    Plugin {
+        /// The library.
+        path: PathBuf,
+        /// What its component said.
+        source: Box<Error>,
+    },
     /// libtorch failed outside a component.
     #[error("while {during}: {source}")]
     Torch {

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod error;
 pub mod eval;
 pub mod files;
+pub mod plugin;
 pub mod probe;
 pub mod recipe;
 pub mod registry;

@@ -74,7 +74,8 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
 
 /// The newest whole checkpoint in `folder`, if there is one.
 pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
-    let mut headers: Vec<_> = listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
+    let mut headers: Vec<_> =
+        listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
     headers.sort();
     for path in headers.into_iter().rev() {
         let Some(header) = files::read_json::<Header>(&path)? else { continue };
@@ -99,7 +100,8 @@ pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
 /// Tensors of any device as the bytes of a safetensors file.
 pub fn to_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot write tensors: {e}"));
-    let on_cpu: Vec<_> = tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
+    let on_cpu: Vec<_> =
+        tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
     // tch writes safetensors to a path only.
     let file = tempfile::NamedTempFile::new().map_err(|e| failed(&e))?;
     Tensor::write_safetensors(&on_cpu, file.path()).map_err(|e| failed(&e))?;

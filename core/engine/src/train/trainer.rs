@@ -231,14 +231,15 @@ impl<'a> Trainer<'a> {
         let Some(back) = window.first_bad() else { return Ok(()) };
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
-        Err(Error::Failed(format!(
+        let message = format!(
             "the loss is not finite in epoch {}, step {} of {}; its batch holds the samples {}. The last checkpoint \
              is kept. A lower `optimizer.lr` or a `train.clip_norm` may help",
             self.epoch + 1,
             step + 1,
             batches.len(),
             ids.join(", ")
-        )))
+        );
+        Err(named(Kind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
     }
 }
 
@@ -247,10 +248,13 @@ fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T
 }
 
 /// A loss must be one number that gradients flow through, on the device of its inputs.
-fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Result<Tensor> {
+pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Result<Tensor> {
     let wrong = |what: String| Err(curricle_sdk::Error::other(what));
     if loss.numel() != 1 {
         return wrong(format!("must return one number, not a tensor of shape {:?}", loss.size()));
+    }
+    if loss.kind() != embeddings.kind() && loss.kind() != tch::Kind::Float {
+        return wrong(format!("returned a number of type {:?} for embeddings of {:?}", loss.kind(), embeddings.kind()));
     }
     if !loss.requires_grad() {
         return wrong("returned a number that is not connected to the embeddings, so nothing could be learned".into());

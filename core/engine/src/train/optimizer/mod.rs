@@ -235,8 +235,7 @@ mod tests {
 
     #[test]
     fn rmsprop_follows_libtorch() {
-        let recipe =
-            OptimizerRecipe::Rmsprop { lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0.9, weight_decay: 0.1 };
+        let recipe = OptimizerRecipe::Rmsprop { lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0.9, weight_decay: 0.1 };
         let config = nn::RmsProp { momentum: 0.9, ..Default::default() };
         assert_close(&ours(&recipe, 25), &theirs(config, 0.01, 0.1, 25));
     }
