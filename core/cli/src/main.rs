@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{check, completions, explain, list, schema};
+use commands::{bench, check, completions, doctor, eval, explain, list, probe, run, schema};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -27,10 +27,15 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
+    Bench(bench::Args),
     Check(check::Args),
     Explain(explain::Args),
     List(list::Args),
     Schema(schema::Args),
+    Eval(eval::Args),
+    Probe(probe::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
 }
 
@@ -38,10 +43,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
     let result = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::List(args) => list::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Probe(args) => probe::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
     };
     match result {
