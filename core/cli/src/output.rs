@@ -76,7 +76,7 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// Prints a result for programs.
-pub fn print_json(value: &impl Serialize) -> Result<()> {
+pub fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
     print(&(text + "\n"))
 }

@@ -13,5 +13,5 @@ pub struct Args {}
 
 /// Prints the schema with every registered component.
 pub fn run(_args: &Args) -> Result<()> {
-    output::print_json(recipe::Schema::of_recipes(&Registry::built_in()).as_json())
+    output::json(recipe::Schema::of_recipes(&Registry::built_in()).as_json())
 }
