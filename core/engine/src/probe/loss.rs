@@ -78,14 +78,12 @@ impl LossProbe<'_> {
 
     fn read(&self, loss: &dyn Loss) -> Result<Given> {
         let wrong = |message: String| Error::Format { path: self.input.to_path_buf(), message };
-        let bytes = fs_err::read(self.input).map_err(Error::file("read", self.input))?;
-        let file = safetensors::SafeTensors::deserialize(&bytes)
-            .map_err(|e| wrong(format!("is not a safetensors file: {e}")))?;
-        let mut tensors = BTreeMap::new();
-        for (name, view) in file.tensors() {
-            let tensor = Tensor::try_from(view).map_err(|e| wrong(format!("tensor `{name}`: {e}")))?;
-            tensors.insert(name, tensor);
-        }
+        std::fs::File::open(self.input).map_err(Error::file("read", self.input))?;
+        let tensors = Tensor::read_safetensors(self.input).map_err(|e| match e {
+            tch::TchError::SafeTensorError { err, .. } => wrong(format!("is not a safetensors file: {err}")),
+            other => wrong(other.to_string()),
+        })?;
+        let tensors: BTreeMap<String, Tensor> = tensors.into_iter().collect();
         guard(|| Ok(Given::check(tensors, loss, self.seed)))
             .map_err(|source| Error::Torch { during: "reading the batch", source })?
             .map_err(wrong)

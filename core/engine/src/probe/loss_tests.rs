@@ -1,7 +1,9 @@
 //! `probe loss` with a loss small enough to check by hand.
 
 use super::*;
-use curricle_sdk::prelude::*;
+use curricle_sdk::register_loss;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -19,7 +21,7 @@ impl Default for Linear {
 }
 
 impl Loss for Linear {
-    fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor, Error> {
+    fn forward(&self, batch: &Batch, _log: &mut Log) -> curricle_sdk::Result<Tensor> {
         let targets = batch.tensors.get("targets").index_select(0, batch.labels);
         let rows = (batch.embeddings * targets).sum_dim_intlist(1, false, None);
         Ok((rows * batch.weights_or_ones()).sum(None) * self.scale)
@@ -30,7 +32,6 @@ impl Loss for Linear {
     }
 }
 
-use curricle_sdk::Error;
 register_loss!("probe_test_linear", Linear, "for tests");
 
 fn batch() -> Vec<(&'static str, Tensor)> {
