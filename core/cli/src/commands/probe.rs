@@ -65,9 +65,13 @@ fn run_loss(args: &LossArgs) -> Result<()> {
     let probe = LossProbe { name: &args.name, settings: &settings, input: &args.input, seed: args.seed };
     let probed = probe.run(&Registry::built_in(), args.time)?;
     probed.write(&args.output)?;
+    for name in &probed.unused {
+        anstream::eprintln!("note: loss `{}` has no use for tensor `{name}` of the input", args.name);
+    }
     if let (Some(min), Some(median)) = (probed.times.first(), probed.times.get(args.time / 2)) {
         let threads = tch::get_num_threads();
-        let line = json!({"name": args.name, "steps": args.time, "threads": threads, "median_ms": median, "min_ms": min});
+        let line =
+            json!({"name": args.name, "steps": args.time, "threads": threads, "median_ms": median, "min_ms": min});
         anstream::println!("{line}");
     }
     Ok(())

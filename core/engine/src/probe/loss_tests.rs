@@ -104,9 +104,14 @@ fn mistakes_are_named() {
     let mut narrow = batch();
     narrow[3].1 = narrow[3].1.narrow(1, 0, 1).contiguous();
     assert!(message(&narrow, json!({})).ends_with("`targets` must be [2, 2] floats, is [3, 1] in Double"));
+}
+
+#[test]
+fn tensors_without_a_use_are_reported() {
     let mut more = batch();
     more.push(("proxies", Tensor::from_slice(&[1.0])));
-    assert!(message(&more, json!({})).contains("what to do with tensor `proxies`"));
+    assert_eq!(probe(&more, &json!({}), 0).unwrap().unused, ["proxies"]);
+    assert_eq!(probe(&batch(), &json!({}), 0).unwrap().unused, [""; 0]);
 }
 
 #[test]
