@@ -56,7 +56,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
             Init::Constant(value) => Tensor::full(&spec.shape, value, options),
             Init::Normal { std } => Tensor::randn(&spec.shape, options) * std,
         };
-        tensors.insert(spec.name, tensor);
+        tensors.insert(spec.name.to_string(), tensor);
     }
     scheme.update(&Round {
         round: 1,
