@@ -43,6 +43,14 @@ pub enum Error {
         /// What it said.
         source: curricle_sdk::Error,
     },
+    /// A component of a library failed.
+    #[error("plugin `{path}`: {source}")]
+    Plugin {
+        /// The library.
+        path: PathBuf,
+        /// What its component said.
+        source: Box<Error>,
+    },
     /// libtorch failed outside a component.
     #[error("while {during}: {source}")]
     Torch {
@@ -57,6 +65,9 @@ pub enum Error {
     /// Stopped by a signal; a checkpoint was written.
     #[error("interrupted; run the same command again to go on from `{0}`")]
     Interrupted(PathBuf),
+    /// Something is wrong and the command has said so already; only the exit code is left.
+    #[error("failed")]
+    Reported(u8),
     /// Anything else that ends a run.
     #[error("{0}")]
     Failed(String),
@@ -69,6 +80,7 @@ impl Error {
         match self {
             Error::Recipe(_) | Error::Usage(_) => 2,
             Error::Interrupted(_) => 75,
+            Error::Reported(code) => *code,
             _ => 1,
         }
     }

@@ -1,13 +1,28 @@
 //! Which components there are.
 
+use crate::plugin::{self, Plugin, Refusal};
 use curricle_sdk::{Component, Error, Kind, Loss, Result, Sampler, WeightScheme, registered};
 use serde_json::Value;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where a component comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Linked into the program.
     BuiltIn,
+    /// Loaded from this file.
+    Plugin(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Origin::BuiltIn => f.write_str("built in"),
+            Origin::Plugin(path) => write!(f, "in `{}`", path.display()),
+        }
+    }
 }
 
 /// A component and where it comes from.
@@ -23,13 +38,60 @@ pub struct Entry {
 #[derive(Debug, Clone)]
 pub struct Registry {
     entries: Vec<Entry>,
+    plugins: Vec<Arc<Plugin>>,
 }
 
 impl Registry {
     /// The components linked into the program.
     pub fn built_in() -> Self {
         let entries = registered().into_iter().map(|c| Entry { component: *c, origin: Origin::BuiltIn }).collect();
-        Self { entries }
+        Self { entries, plugins: Vec::new() }
+    }
+
+    /// The built-in components and those of these libraries.
+    pub fn with_plugins<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Refusal> {
+        let mut registry = Self::built_in();
+        for path in paths {
+            registry.add_plugin(path.as_ref(), None)?;
+        }
+        Ok(registry)
+    }
+
+    /// Loads a library and adds its components. Adding the same library again changes nothing.
+    pub fn add_plugin(&mut self, path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
+        let plugin = plugin::open(path, pin)?;
+        if self.plugins.iter().any(|known| known.sha256 == plugin.sha256) {
+            return Ok(plugin);
+        }
+        for Component { kind, name, .. } in &plugin.components {
+            if let Some(other) = self.find(*kind, name) {
+                let what = format!("has a {kind} `{name}`, and there is another one {}", other.origin);
+                return Err(Refusal::new(path, what, "rename one of them, or leave one of the libraries out"));
+            }
+        }
+        let origin = Origin::Plugin(plugin.path.clone());
+        self.entries.extend(plugin.components.iter().map(|&component| Entry { component, origin: origin.clone() }));
+        self.entries.sort_by_key(|entry| (entry.component.kind, entry.component.name));
+        self.plugins.push(Arc::clone(&plugin));
+        Ok(plugin)
+    }
+
+    /// The libraries whose components are here, in the order they were added.
+    pub fn plugins(&self) -> &[Arc<Plugin>] {
+        &self.plugins
+    }
+
+    /// The library that a component comes from, if it is not built in.
+    pub fn plugin_of(&self, kind: Kind, name: &str) -> Option<&Arc<Plugin>> {
+        match &self.find(kind, name)?.origin {
+            Origin::BuiltIn => None,
+            Origin::Plugin(path) => self.plugins.iter().find(|plugin| plugin.path == *path),
+        }
+    }
+
+    /// All components, sorted by kind and name.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     /// All components of a kind.

@@ -226,7 +226,8 @@ typedef struct {
   size_t size;
   curricle_status (*batches)(const void *instance, const curricle_epoch *epoch, curricle_batch_sink sink,
                              curricle_error_sink error);
-  size_t (*batch_size)(const void *instance);
+  /* Writes the number of samples in a full batch. Asked once, after create. */
+  curricle_status (*batch_size)(const void *instance, size_t *size, curricle_error_sink error);
   curricle_status (*advice)(const void *instance, const curricle_data_facts *data, curricle_advice_sink sink,
                             curricle_error_sink error);
 } curricle_sampler_table;
@@ -238,8 +239,10 @@ typedef struct {
                              curricle_error_sink error);
   curricle_status (*update)(const void *instance, const curricle_round *round, curricle_weight_sink sink,
                             curricle_error_sink error);
-  uint32_t (*needs_embeddings)(const void *instance);
-  uint32_t (*is_uniform)(const void *instance);
+  /* Write 1 or 0; both are asked once, after create. Does update look at the embeddings (computing
+   * them costs a pass over the data)? Do all weights stay 1 for ever? */
+  curricle_status (*needs_embeddings)(const void *instance, uint32_t *answer, curricle_error_sink error);
+  curricle_status (*is_uniform)(const void *instance, uint32_t *answer, curricle_error_sink error);
   curricle_status (*advice)(const void *instance, const curricle_data_facts *data, curricle_loss_info loss,
                             curricle_advice_sink sink, curricle_error_sink error);
 } curricle_weights_table;

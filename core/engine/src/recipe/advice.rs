@@ -95,7 +95,8 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
     };
     let Ok(specs) = guard(|| Ok(resolved.components.loss.tensors(&shape))) else { return Vec::new() };
     let trainable: Vec<_> = specs.into_iter().filter(|spec| spec.trainable).collect();
-    let names: Vec<_> = ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|s| s.group)).collect();
+    let names: Vec<_> =
+        ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|s| s.group.as_ref())).collect();
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let path = format!("groups.{name}");
@@ -105,7 +106,7 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
             let help = suggest::help(name, &names, &format!("with loss `{}` there are:", recipe.loss.name));
             found.push(Problem { help, ..Problem::warning(&origin, message).at(path) });
         } else if let Some(scale) = group.lr_scale {
-            let declared = trainable.iter().find(|spec| spec.group == name);
+            let declared = trainable.iter().find(|spec| spec.group == *name);
             if let Some(message) = slow(scale, declared) {
                 found.push(warning(resolved, &Advice::new(format!("{path}.lr_scale"), message)));
             }

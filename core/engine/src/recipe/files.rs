@@ -133,7 +133,7 @@ fn near_file(path: &Path) -> Option<PathBuf> {
 }
 
 /// `recipes/methods/../base/x.toml` as people write it: `recipes/base/x.toml`.
-fn tidy(path: &Path) -> PathBuf {
+pub fn tidy(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
         match component {

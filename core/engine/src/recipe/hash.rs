@@ -20,11 +20,18 @@ pub fn canonical(json: &Json) -> String {
 }
 
 /// Hash of everything in a recipe that decides what is computed, the seed apart: runs of the same
-/// hash are repetitions of each other.
-pub fn identity(recipe: &Json) -> String {
+/// hash are repetitions of each other. Of the libraries that the recipe takes components from,
+/// the contents count (their hashes are given), and neither their paths nor their order.
+pub fn identity(recipe: &Json, plugins: &[&str]) -> String {
     let mut recipe = recipe.clone();
     if let Some(map) = recipe.as_object_mut() {
-        map.retain(|key, _| !matches!(key.as_str(), "seed" | "name" | "description"));
+        map.retain(|key, _| !matches!(key.as_str(), "seed" | "name" | "description" | "plugins"));
+        if !plugins.is_empty() {
+            let mut plugins = plugins.to_vec();
+            plugins.sort_unstable();
+            plugins.dedup();
+            map.insert("plugins".into(), plugins.into());
+        }
     }
     blake3::hash(canonical(&recipe).as_bytes()).to_hex().to_string()
 }
@@ -36,10 +43,19 @@ mod tests {
 
     #[test]
     fn order_name_and_seed_do_not_matter_and_the_rest_does() {
-        let a = identity(&json!({ "seed": 1, "name": "a", "loss": { "x": 1.0, "y": [1, 2] } }));
-        let b = identity(&json!({ "loss": { "y": [1, 2], "x": 1.0 }, "description": "b" }));
+        let identity = |recipe: Json| identity(&recipe, &[]);
+        let a = identity(json!({ "seed": 1, "name": "a", "loss": { "x": 1.0, "y": [1, 2] } }));
+        let b = identity(json!({ "loss": { "y": [1, 2], "x": 1.0 }, "description": "b" }));
         assert_eq!(a, b);
-        assert_ne!(a, identity(&json!({ "loss": { "x": 1.0, "y": [2, 1] } })));
-        assert_ne!(a, identity(&json!({ "loss": { "x": 1.0, "y": [1, 2], "seed": 1 } })));
+        assert_ne!(a, identity(json!({ "loss": { "x": 1.0, "y": [2, 1] } })));
+        assert_ne!(a, identity(json!({ "loss": { "x": 1.0, "y": [1, 2], "seed": 1 } })));
+    }
+
+    #[test]
+    fn the_contents_of_plugins_matter_and_their_paths_do_not() {
+        let recipe = |path: &str| json!({ "plugins": { "paths": [{ "path": path, "sha256": "aa" }] }, "loss": {} });
+        assert_eq!(identity(&recipe("/a.so"), &["aa", "bb"]), identity(&recipe("/b.so"), &["bb", "aa", "aa"]));
+        assert_ne!(identity(&recipe("/a.so"), &["aa"]), identity(&recipe("/a.so"), &["ab"]));
+        assert_eq!(identity(&recipe("/a.so"), &[]), identity(&json!({ "loss": {} }), &[]), "an unused one");
     }
 }

@@ -13,6 +13,7 @@ mod limits;
 mod listing;
 mod merge;
 mod parse;
+mod plugins;
 mod problems;
 mod render;
 mod resolve;
@@ -31,7 +32,7 @@ pub use resolve::{Components, Resolved, component_settings, load};
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    ListLabels, NoiseRecipe, OptimizerRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
     UnknownLabels,
 };
 pub use source::{Origin, Place, Source};

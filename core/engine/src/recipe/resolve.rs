@@ -6,8 +6,9 @@ use super::schema::Schema;
 use super::settings::{BackboneRecipe, DataRecipe, Recipe};
 use super::source::Origin;
 use super::tree::{Entry, Node, Table, Value};
-use super::{files, hash, merge, render, sets, validate};
-use crate::error::Result;
+use super::{files, hash, merge, plugins, render, sets, validate};
+use crate::error::{Error, Result};
+use crate::plugin::Plugin;
 use crate::registry::Registry;
 use curricle_sdk::{Kind, Loss, Sampler, WeightScheme, guard};
 use serde_json::Value as Json;
@@ -26,6 +27,8 @@ pub struct Resolved {
     pub tree: Node,
     /// What is legal and yet doubtful, as far as the recipe alone shows.
     pub warnings: Vec<Problem>,
+    /// All components the recipe could name, those of its plugins included.
+    pub registry: Registry,
 }
 
 /// The components a recipe names, made from its settings.
@@ -47,19 +50,21 @@ impl fmt::Debug for Components {
 
 /// Reads a recipe, what it extends, and `--set` arguments over both; or says all that is wrong.
 pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolved> {
-    let schema = Schema::of_recipes(registry);
-    let tree = merged(path, sets, &schema)?;
+    let (layers, sets) = (files::layers(path)?, sets::tables(sets)?);
+    let registry = plugins::load(&layers, &sets, registry)?;
+    let schema = Schema::of_recipes(&registry);
+    let tree = merged(path, layers, sets, &schema, registry.plugins());
     let (tree, problems) = validate::validate(tree, &schema);
     Problems::check(problems)?;
     let recipe = typed(&tree)?;
     let mut problems = Vec::new();
     contradictions(&recipe, &tree, &mut problems);
-    let components = match components(&recipe, &tree, registry) {
+    let components = match components(&recipe, &tree, &registry) {
         Ok(components) => components,
         Err(refused) => return Err(Problems::from([problems, refused].concat()).into()),
     };
     Problems::check(problems)?;
-    let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new() };
+    let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new(), registry };
     resolved.warnings = advice(&resolved, None);
     Ok(resolved)
 }
@@ -73,8 +78,9 @@ pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Re
         return Err(crate::Error::Usage(format!("there is no {kind} `{name}`; {help}")));
     };
     let schema = Schema::of_component(&entry.component);
-    let table = arguments(sets, &schema)?;
-    let (tree, problems) = validate::validate(Node { value: Value::Table(table), origin: Origin::Default }, &schema);
+    let table = arguments(sets::tables(sets)?, &schema);
+    let (tree, problems) =
+        validate::validate_table(Node { value: Value::Table(table), origin: Origin::Default }, &schema, kind.as_str());
     Problems::check(problems)?;
     Ok(tree.to_json())
 }
@@ -92,7 +98,39 @@ impl Resolved {
 
     /// The recipe's identity, 64 hexadecimal digits: everything but seed, name and description.
     pub fn hash(&self) -> String {
-        hash::identity(&self.tree.to_json())
+        let used: Vec<_> = self.plugins_used().into_iter().map(|plugin| plugin.sha256.as_str()).collect();
+        hash::identity(&self.tree.to_json(), &used)
+    }
+
+    /// What the hash would be if the recipe's components were built in: equal for runs that differ
+    /// in nothing but the contents of their plugins.
+    pub fn hash_without_plugins(&self) -> String {
+        hash::identity(&self.tree.to_json(), &[])
+    }
+
+    /// The libraries that the recipe's components come from; loaded ones of which it uses nothing
+    /// are not among them.
+    pub fn plugins_used(&self) -> Vec<&Arc<Plugin>> {
+        let Recipe { loss, sampler, weights, .. } = &self.recipe;
+        let names = [(Kind::Loss, &loss.name), (Kind::Sampler, &sampler.name), (Kind::Weights, &weights.name)];
+        let mut used: Vec<_> =
+            names.into_iter().filter_map(|(kind, name)| self.registry.plugin_of(kind, name)).collect();
+        used.dedup_by_key(|plugin| &plugin.sha256);
+        used
+    }
+
+    /// Adds the library to an error of a component that comes from one.
+    pub fn blame(&self, error: Error) -> Error {
+        let path = match &error {
+            Error::Component { kind, name, .. } => {
+                self.registry.plugin_of(*kind, name).map(|plugin| plugin.path.clone())
+            }
+            _ => None,
+        };
+        match path {
+            Some(path) => Error::Plugin { path, source: Box::new(error) },
+            None => error,
+        }
     }
 
     /// The first 8 digits of the hash, for folder names.
@@ -101,15 +139,15 @@ impl Resolved {
     }
 }
 
-fn merged(path: &Path, sets: &[String], schema: &Schema) -> Result<Node, Problems> {
-    let layers = files::layers(path)?;
-    let arguments = arguments(sets, schema)?;
+fn merged(path: &Path, layers: Vec<files::Layer>, sets: Vec<Table>, schema: &Schema, loaded: &[Arc<Plugin>]) -> Node {
+    let arguments = arguments(sets, schema);
     let mut table = Table::default();
     let mut origin = Origin::Default;
     for layer in layers {
         origin = files::beginning(&layer.source);
-        // A name is the file's own: the recipes that extend it are other recipes.
+        // These two are the file's own: the recipes that extend it are other recipes.
         table.remove("name");
+        table.remove("description");
         merge::merge(&mut table, layer.table, schema, schema.as_json());
     }
     merge::merge(&mut table, arguments, schema, schema.as_json());
@@ -118,16 +156,17 @@ fn merged(path: &Path, sets: &[String], schema: &Schema) -> Result<Node, Problem
         let node = Node { value: Value::String(stem), origin: Origin::Default };
         table.insert(Entry { key: "name".into(), key_origin: Origin::Default, node });
     }
-    Ok(Node { value: Value::Table(table), origin })
+    plugins::record(&mut table, loaded);
+    Node { value: Value::Table(table), origin }
 }
 
 /// All `--set` arguments as one table, so that their order matters only for equal keys.
-fn arguments(sets: &[String], schema: &Schema) -> Result<Table, Problems> {
+fn arguments(sets: Vec<Table>, schema: &Schema) -> Table {
     let mut all = Table::default();
-    for table in sets::tables(sets)? {
+    for table in sets {
         merge::merge(&mut all, table, schema, schema.as_json());
     }
-    Ok(all)
+    all
 }
 
 fn typed(tree: &Node) -> Result<Recipe, Problems> {
@@ -187,7 +226,10 @@ fn components(recipe: &Recipe, tree: &Node, registry: &Registry) -> Result<Compo
             curricle_sdk::Error::Setting { path, message } => {
                 (format!("{kind}.{path}"), format!("`{kind}.{path}`: {message}"))
             }
-            other => (format!("{kind}.name"), format!("{kind} `{name}`: {other}")),
+            other => {
+                let plugin = registry.plugin_of(kind, name).map(|p| format!("plugin `{}`: ", p.path.display()));
+                (format!("{kind}.name"), format!("{}{kind} `{name}`: {other}", plugin.unwrap_or_default()))
+            }
         };
         problems.push(Problem::new(&written(tree, &path), message).at(path).label(format!("refused by `{name}`")));
     };

@@ -3,7 +3,8 @@
 //! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
 //! only if both are whole. The one before is removed after the new one is there.
 
-use super::files;
+use crate::files;
+use crate::eval::Metrics;
 use crate::train::meter::MeterState;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct Position {
     pub meter: MeterState,
     /// Hash of all batches of the finished epochs.
     pub batches_hash: String,
+    /// The metrics of the untrained model.
+    pub untrained: Metrics,
     /// Seconds of training before this checkpoint.
     pub seconds: f64,
 }
@@ -71,7 +74,8 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
 
 /// The newest whole checkpoint in `folder`, if there is one.
 pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
-    let mut headers: Vec<_> = listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
+    let mut headers: Vec<_> =
+        listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
     headers.sort();
     for path in headers.into_iter().rev() {
         let Some(header) = files::read_json::<Header>(&path)? else { continue };
@@ -96,7 +100,8 @@ pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
 /// Tensors of any device as the bytes of a safetensors file.
 pub fn to_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot write tensors: {e}"));
-    let on_cpu: Vec<_> = tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
+    let on_cpu: Vec<_> =
+        tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
     // tch writes safetensors to a path only.
     let file = tempfile::NamedTempFile::new().map_err(|e| failed(&e))?;
     Tensor::write_safetensors(&on_cpu, file.path()).map_err(|e| failed(&e))?;
@@ -121,7 +126,8 @@ mod tests {
 
     fn position(global_step: u64) -> Position {
         let meter = MeterState::default();
-        Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), seconds: 0.5 }
+        let untrained = Metrics { recall: [(1, 0.5)].into(), ..Default::default() };
+        Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), untrained, seconds: 0.5 }
     }
 
     fn tensors(value: f32) -> Vec<(String, Tensor)> {

@@ -302,9 +302,12 @@ extern "C" fn sampler_batches(this: *const c_void, epoch: *const Epoch, sink: Ba
     })
 }
 
-extern "C" fn sampler_batch_size(this: *const c_void) -> usize {
-    // SAFETY: the host passes an instance of a sampler.
-    guard(|| Ok(unsafe { instance::<dyn crate::Sampler>(this) }.batch_size())).unwrap_or(0)
+extern "C" fn sampler_batch_size(this: *const c_void, size: *mut usize, error: ErrorSink) -> Status {
+    shield(error, || {
+        // SAFETY: the host passes an instance of a sampler and a place to write to.
+        unsafe { *size = instance::<dyn crate::Sampler>(this).batch_size() };
+        Ok(())
+    })
 }
 
 extern "C" fn sampler_advice(
@@ -368,14 +371,20 @@ extern "C" fn weights_update(this: *const c_void, round: *const Round, sink: Wei
     })
 }
 
-extern "C" fn weights_needs_embeddings(this: *const c_void) -> u32 {
-    // SAFETY: the host passes an instance of a weight scheme.
-    guard(|| Ok(unsafe { instance::<dyn crate::WeightScheme>(this) }.needs_embeddings())).map_or(1, u32::from)
+extern "C" fn weights_needs_embeddings(this: *const c_void, answer: *mut u32, error: ErrorSink) -> Status {
+    shield(error, || {
+        // SAFETY: the host passes an instance of a weight scheme and a place to write to.
+        unsafe { *answer = u32::from(instance::<dyn crate::WeightScheme>(this).needs_embeddings()) };
+        Ok(())
+    })
 }
 
-extern "C" fn weights_is_uniform(this: *const c_void) -> u32 {
-    // SAFETY: the host passes an instance of a weight scheme.
-    guard(|| Ok(unsafe { instance::<dyn crate::WeightScheme>(this) }.is_uniform())).map_or(0, u32::from)
+extern "C" fn weights_is_uniform(this: *const c_void, answer: *mut u32, error: ErrorSink) -> Status {
+    shield(error, || {
+        // SAFETY: the host passes an instance of a weight scheme and a place to write to.
+        unsafe { *answer = u32::from(instance::<dyn crate::WeightScheme>(this).is_uniform()) };
+        Ok(())
+    })
 }
 
 extern "C" fn weights_advice(

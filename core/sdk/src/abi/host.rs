@@ -184,8 +184,15 @@ impl LoadedFactory {
         }
         // SAFETY: `component` checked the table's size and functions for this kind.
         let table = unsafe { &*self.record.table.cast::<T>() };
-        Ok(Instance { pointer, table, destroy: self.record.destroy })
+        Ok(Instance { pointer, table, destroy: self.record.destroy, answers: Answers::default() })
     }
+}
+
+/// A yes or no from the library.
+fn ask(question: impl FnOnce(*mut u32, ErrorSink) -> Status) -> Result<bool> {
+    let mut answer = 0;
+    call(|error| question(&raw mut answer, error))?;
+    Ok(answer != 0)
 }
 
 impl Factory for LoadedFactory {
@@ -198,11 +205,19 @@ impl Factory for LoadedFactory {
     }
 
     fn sampler(&self, settings: &Value) -> Result<Box<dyn Sampler>> {
-        Ok(Box::new(self.create::<SamplerTable>(settings)?))
+        let mut sampler = self.create::<SamplerTable>(settings)?;
+        let mut size = 0;
+        call(|error| (sampler.table.batch_size)(sampler.pointer, &raw mut size, error))?;
+        sampler.answers.batch_size = size;
+        Ok(Box::new(sampler))
     }
 
     fn weights(&self, settings: &Value) -> Result<Box<dyn WeightScheme>> {
-        Ok(Box::new(self.create::<WeightsTable>(settings)?))
+        let mut scheme = self.create::<WeightsTable>(settings)?;
+        scheme.answers.needs_embeddings =
+            ask(|answer, error| (scheme.table.needs_embeddings)(scheme.pointer, answer, error))?;
+        scheme.answers.is_uniform = ask(|answer, error| (scheme.table.is_uniform)(scheme.pointer, answer, error))?;
+        Ok(Box::new(scheme))
     }
 }
 
@@ -211,6 +226,16 @@ struct Instance<T: 'static> {
     pointer: *mut c_void,
     table: &'static T,
     destroy: extern "C" fn(*mut c_void),
+    answers: Answers,
+}
+
+/// What an instance said of itself when it was made. Instances do not change, so asking once is
+/// enough, and a library that fails to answer fails before the run begins.
+#[derive(Default)]
+struct Answers {
+    batch_size: usize,
+    needs_embeddings: bool,
+    is_uniform: bool,
 }
 
 // SAFETY: the header demands that instances may be used from any thread, one call at a time or
@@ -227,8 +252,15 @@ impl<T> Drop for Instance<T> {
 
 fn collect_specs(fill: impl FnOnce(TensorSink, ErrorSink) -> Status) -> Result<Vec<crate::TensorSpec>> {
     extern "C" fn take(context: *mut c_void, spec: *const TensorSpec) {
-        // SAFETY: `context` is the vector below; the library lends a valid record.
-        let (specs, spec) = unsafe { (&mut *context.cast::<Vec<Result<crate::TensorSpec>>>(), *spec) };
+        // SAFETY: `context` is the vector below.
+        let specs = unsafe { &mut *context.cast::<Vec<Result<crate::TensorSpec>>>() };
+        // SAFETY: `size` is the first field of every version of the record.
+        if spec.is_null() || unsafe { spec.cast::<usize>().read() } < size_of::<TensorSpec>() {
+            specs.push(Err(Error::other("declared a tensor with a record that is null or too short")));
+            return;
+        }
+        // SAFETY: not null and large enough; the library lends a valid record.
+        let spec = unsafe { *spec };
         // SAFETY: the record's texts and shape are valid for this call.
         let read = || unsafe {
             Ok(crate::TensorSpec {
@@ -332,7 +364,7 @@ impl Sampler for Instance<SamplerTable> {
     }
 
     fn batch_size(&self) -> usize {
-        (self.table.batch_size)(self.pointer)
+        self.answers.batch_size
     }
 
     fn advice(&self, data: &crate::DataFacts) -> Vec<Advice> {
@@ -385,11 +417,11 @@ impl WeightScheme for Instance<WeightsTable> {
     }
 
     fn needs_embeddings(&self) -> bool {
-        (self.table.needs_embeddings)(self.pointer) != 0
+        self.answers.needs_embeddings
     }
 
     fn is_uniform(&self) -> bool {
-        (self.table.is_uniform)(self.pointer) != 0
+        self.answers.is_uniform
     }
 
     fn tensors(&self, shape: &crate::Shape) -> Vec<crate::TensorSpec> {

@@ -186,8 +186,8 @@ pub struct SamplerTable {
     /// Gives the batches of an epoch.
     pub batches:
         extern "C" fn(instance: *const c_void, epoch: *const Epoch, sink: BatchSink, error: ErrorSink) -> Status,
-    /// Samples in a full batch.
-    pub batch_size: extern "C" fn(instance: *const c_void) -> usize,
+    /// Samples in a full batch. Asked once.
+    pub batch_size: extern "C" fn(instance: *const c_void, size: *mut usize, error: ErrorSink) -> Status,
     /// Gives advice on legal but degenerate settings.
     pub advice:
         extern "C" fn(instance: *const c_void, data: *const DataFacts, sink: AdviceSink, error: ErrorSink) -> Status,
@@ -204,10 +204,10 @@ pub struct WeightsTable {
     /// Gives the weights of the next round.
     pub update:
         extern "C" fn(instance: *const c_void, round: *const Round, sink: WeightSink, error: ErrorSink) -> Status,
-    /// Not 0 if `update` looks at the embeddings.
-    pub needs_embeddings: extern "C" fn(instance: *const c_void) -> u32,
-    /// Not 0 if all weights stay 1 for ever.
-    pub is_uniform: extern "C" fn(instance: *const c_void) -> u32,
+    /// Not 0 if `update` looks at the embeddings. Asked once.
+    pub needs_embeddings: extern "C" fn(instance: *const c_void, answer: *mut u32, error: ErrorSink) -> Status,
+    /// Not 0 if all weights stay 1 for ever. Asked once.
+    pub is_uniform: extern "C" fn(instance: *const c_void, answer: *mut u32, error: ErrorSink) -> Status,
     /// Gives advice on legal but degenerate settings.
     pub advice: extern "C" fn(
         instance: *const c_void,

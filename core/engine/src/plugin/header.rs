@@ -1,0 +1,138 @@
+//! The handshake: what a library says of itself, before anything in it is called.
+
+use crate::device::libtorch;
+use curricle_sdk::abi::{ABI_MAJOR, LIBTORCH_VERSION, MAGIC, Plugin, Str, TARGET, TCH_VERSION};
+use std::ffi::c_void;
+use std::mem::offset_of;
+
+/// What is wrong with a header, and what to do.
+pub type Flaw = (String, String);
+
+/// The longest text a header may hold; a longer one is taken for a broken header.
+const LONGEST: usize = 256;
+
+/// Checks the record that a library exports.
+///
+/// # Safety
+/// `symbol` must be the address of a data symbol in a library that stays loaded.
+pub unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, Flaw> {
+    let bytes = symbol.cast::<u8>();
+    // SAFETY: the field is within the record; anything exported under this name has a first field.
+    let magic = unsafe { read::<[u8; 8]>(bytes, offset_of!(Plugin, magic)) };
+    if magic != MAGIC {
+        let found = magic.escape_ascii();
+        let what =
+            format!("exports `{}`, but it starts with `{found}` instead of `CURRICLE`", super::load::SYMBOL_NAME);
+        return Err((what, "export it with `curricle_sdk::export_plugin!()` or `CURRICLE_EXPORT`".into()));
+    }
+    // SAFETY: with the right magic this is a record of curricle's, and these are its first fields.
+    let (major, minor, size) = unsafe {
+        (
+            read::<u32>(bytes, offset_of!(Plugin, abi_major)),
+            read::<u32>(bytes, offset_of!(Plugin, abi_minor)),
+            read::<usize>(bytes, offset_of!(Plugin, size)),
+        )
+    };
+    if major != ABI_MAJOR {
+        let what = format!("speaks version {major}.{minor} of the plugin interface; this program speaks {ABI_MAJOR}");
+        return Err((what, "build it again with the SDK of this version of curricle".into()));
+    }
+    if size < size_of::<Plugin>() {
+        let what = format!("has a header of {size} bytes; {} are needed", size_of::<Plugin>());
+        return Err((what, "its header was filled in wrongly: set `size` to `sizeof(curricle_plugin)`".into()));
+    }
+    // A null function must not become a Rust function pointer: look at the bare word.
+    // SAFETY: the size says that the field is there.
+    if unsafe { read::<usize>(bytes, offset_of!(Plugin, visit)) } == 0 {
+        return Err(("has a null `visit`".into(), "its header was filled in wrongly".into()));
+    }
+    if !symbol.cast::<Plugin>().is_aligned() {
+        return Err(("has a header that is not aligned".into(), "do not pack its record".into()));
+    }
+    // SAFETY: aligned, large enough, its function present, and alive as long as the process.
+    let plugin = unsafe { &*symbol.cast::<Plugin>() };
+    let running = libtorch::version().unwrap_or_else(|| LIBTORCH_VERSION.into());
+    let rebuild = |with: &str| format!("build it again with {with}");
+    let torch = text(plugin.libtorch, "libtorch")?;
+    if torch != running {
+        let what = format!("was built for libtorch {torch}; this program runs libtorch {running}");
+        return Err((what, rebuild(&format!("`LIBTORCH` set to libtorch {running}"))));
+    }
+    let tch = text(plugin.tch, "tch")?;
+    if !tch.is_empty() && tch != TCH_VERSION {
+        let what = format!("was built with tch {tch}; this program uses tch {TCH_VERSION}");
+        return Err((what, rebuild("the SDK of this version of curricle")));
+    }
+    let target = text(plugin.target, "target")?;
+    if target != TARGET {
+        return Err((format!("was built for {target}; this program is for {TARGET}"), rebuild("that target")));
+    }
+    text(plugin.sdk, "sdk")?;
+    Ok(plugin)
+}
+
+/// # Safety
+/// `offset` must lie within something readable that starts at `bytes`.
+unsafe fn read<T: Copy>(bytes: *const u8, offset: usize) -> T {
+    // SAFETY: passed on to the caller; alignment is not needed.
+    unsafe { bytes.add(offset).cast::<T>().read_unaligned() }
+}
+
+/// A text of the header.
+pub fn text(text: Str, name: &str) -> Result<String, Flaw> {
+    let broken = |what: String| (what, "its header was filled in wrongly".to_string());
+    if text.len > LONGEST || (text.data.is_null() && text.len > 0) {
+        return Err(broken(format!("has a header whose `{name}` is no text")));
+    }
+    // SAFETY: not null, and short; the header promises that the bytes are there.
+    unsafe { text.read(&format!("`{name}` in its header")) }.map_err(|e| broken(format!("has a header in which {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curricle_sdk::abi::export::PLUGIN;
+
+    fn flaw(change: impl FnOnce(&mut Plugin)) -> String {
+        // Any call makes sure that libtorch, whose version is compared, is in this program.
+        assert!(tch::get_num_threads() > 0);
+        let mut header = PLUGIN;
+        change(&mut header);
+        // SAFETY: alive until the end of the call, which calls nothing.
+        match unsafe { check((&raw const header).cast()) } {
+            Ok(_) => "none".into(),
+            Err((what, fix)) => {
+                assert!(!fix.is_empty());
+                what
+            }
+        }
+    }
+
+    #[test]
+    fn each_field_is_checked_and_says_what_was_found_and_wanted() {
+        assert_eq!(flaw(|_| ()), "none");
+        assert!(flaw(|h| h.magic = *b"CURRICLF").contains("starts with `CURRICLF` instead of `CURRICLE`"));
+        assert_eq!(flaw(|h| h.abi_major = 7), "speaks version 7.0 of the plugin interface; this program speaks 1");
+        assert_eq!(flaw(|h| h.size = 88), "has a header of 88 bytes; 96 are needed");
+        assert_eq!(
+            flaw(|h| h.libtorch = Str::new("2.9.0")),
+            "was built for libtorch 2.9.0; this program runs libtorch 2.13.0"
+        );
+        assert_eq!(flaw(|h| h.tch = Str::new("0.25.0")), "was built with tch 0.25.0; this program uses tch 0.26.0");
+        assert_eq!(flaw(|h| h.tch = Str::new("")), "none", "C++ plugins use no tch");
+        assert!(flaw(|h| h.target = Str::new("sparc")).starts_with("was built for sparc; this program is for "));
+        assert_eq!(
+            flaw(|h| h.libtorch = Str { data: std::ptr::null(), len: 4 }),
+            "has a header whose `libtorch` is no text"
+        );
+        assert!(
+            flaw(|h| h.sdk = Str { data: b"\xff\xfe".as_ptr(), len: 2 })
+                .contains("`sdk` in its header is not valid UTF-8")
+        );
+    }
+
+    #[test]
+    fn fields_appended_by_a_later_minor_version_do_not_matter() {
+        assert_eq!(flaw(|h| (h.abi_minor, h.size) = (9, 200)), "none");
+    }
+}

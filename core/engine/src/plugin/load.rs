@@ -1,0 +1,185 @@
+//! Opens a library.
+
+use super::refusal::Refusal;
+use super::{header, image};
+use curricle_sdk::host::{Level, set_log_sink};
+use curricle_sdk::{Component, abi, guard};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The symbol that a library exports.
+pub(super) const SYMBOL_NAME: &str = abi::SYMBOL;
+
+/// A library that was loaded.
+#[derive(Debug)]
+pub struct Plugin {
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// Its SHA-256, 64 hexadecimal digits.
+    pub sha256: String,
+    /// What it was built with.
+    pub sdk: String,
+    /// What is in it, sorted by kind and name.
+    pub components: Vec<Component>,
+}
+
+/// Every library opened so far. Nothing is ever taken out: components point into the libraries.
+static OPEN: Mutex<Vec<Arc<Plugin>>> = Mutex::new(Vec::new());
+
+/// Opens a library, if its SHA-256 is the pinned one. Opening the same file, or a copy of it,
+/// again gives the same components.
+pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
+    let refuse = |what: String, fix: &str| Refusal::new(path, what, fix);
+    let bytes = read(path)?;
+    let sha256 = hex(&Sha256::digest(&bytes));
+    if let Some(pin) = pin
+        && !pin.eq_ignore_ascii_case(&sha256)
+    {
+        let what = format!("has the SHA-256 `{sha256}`, and `{pin}` is demanded");
+        return Err(refuse(what, "put the demanded file back, or write the new value after looking at what changed"));
+    }
+    image::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
+    let absolute = path.canonicalize().map_err(|e| refuse(format!("cannot be found: {e}"), "check its path"))?;
+
+    // Held to the end, so that two threads do not open one file twice.
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = open.iter().find(|plugin| plugin.sha256 == sha256) {
+        return Ok(Arc::clone(known));
+    }
+    if open.iter().any(|plugin| plugin.path == absolute) {
+        let what = "has changed since this process loaded it, and a loaded library cannot be exchanged".into();
+        return Err(refuse(what, "start the command again"));
+    }
+    let plugin = Arc::new(load(path, absolute, sha256)?);
+    open.push(Arc::clone(&plugin));
+    Ok(plugin)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let refuse = |what: &str, fix: &str| Err(Refusal::new(path, what, fix));
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return refuse("does not exist", "build it first, or correct the path");
+        }
+        Err(error) => return refuse(&format!("cannot be read: {error}"), "check its permissions"),
+        Ok(about) if about.is_dir() => return refuse("is a folder", "name the library in it"),
+        Ok(about) if !about.is_file() => return refuse("is not a file", "name the library itself"),
+        Ok(_) => {}
+    }
+    std::fs::read(path).map_err(|error| Refusal::new(path, format!("cannot be read: {error}"), "check its permissions"))
+}
+
+fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusal> {
+    let refuse = |(what, fix): (String, String)| Refusal::new(path, what, fix);
+    log_lines_to_tracing();
+    // SAFETY: this runs the library's initialisers, which is what the user asked for by naming it.
+    let library = unsafe { Library::open(Some(&absolute), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
+        let fix = "build it again with the libtorch and the compiler of this machine";
+        refuse((format!("cannot be loaded: {}", reason(&error, &absolute)), fix.into()))
+    })?;
+    // SAFETY: only its address is taken here.
+    let symbol = unsafe { library.get::<*const std::ffi::c_void>(SYMBOL_NAME.as_bytes()) }.map(|s| s.as_raw_ptr());
+    // Never unloaded: components, their tables and threads the library started stay valid.
+    std::mem::forget(library);
+    let symbol = symbol.map_err(|_| {
+        let fix =
+            "put `curricle_sdk::export_plugin!();` into its crate root, or `CURRICLE_EXPORT(…)` into one C++ file";
+        refuse((format!("does not export `{SYMBOL_NAME}`, so it is no plugin of curricle"), fix.into()))
+    })?;
+    // SAFETY: the address of the symbol, in a library that is never unloaded.
+    let header = unsafe { header::check(symbol) }.map_err(refuse)?;
+    let sdk = header::text(header.sdk, "sdk").map_err(refuse)?;
+    let report = "report it to its author".to_string();
+    // SAFETY: its header has just been checked.
+    let mut components = guard(|| unsafe { abi::host::components(header) })
+        .map_err(|error| refuse((format!("cannot show its components: {error}"), report.clone())))?;
+    components.sort_by_key(|c| (c.kind, c.name));
+    check_components(&components).map_err(|what| refuse((what, report)))?;
+    Ok(Plugin { path: absolute, sha256, sdk, components })
+}
+
+/// Components must be there, be told apart, and have names that a recipe can write.
+fn check_components(components: &[Component]) -> Result<(), String> {
+    if components.is_empty() {
+        return Err("has no components".into());
+    }
+    for component in components {
+        let (kind, name) = (component.kind, component.name);
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(format!("has a {kind} called `{}`, which is not a name", name.escape_debug()));
+        }
+        let schema = component.factory.schema();
+        if schema["type"] != "object" || !schema.get("properties").is_none_or(Value::is_object) {
+            return Err(format!("has a {kind} `{name}` whose settings' schema does not describe an object"));
+        }
+    }
+    match components.windows(2).find(|pair| (pair[0].kind, pair[0].name) == (pair[1].kind, pair[1].name)) {
+        Some(pair) => Err(format!("has two components of the kind {} called `{}`", pair[0].kind, pair[0].name)),
+        None => Ok(()),
+    }
+}
+
+/// What the loader said, without the path that every message starts with.
+fn reason(error: &libloading::Error, path: &Path) -> String {
+    let text = match error {
+        libloading::Error::DlOpen { source } => source.to_string(),
+        other => other.to_string(),
+    };
+    text.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&text).to_string()
+}
+
+fn log_lines_to_tracing() {
+    set_log_sink(|level, line| match level {
+        Level::Debug => tracing::debug!("{line}"),
+        Level::Info => tracing::info!("{line}"),
+        Level::Warn => tracing::warn!("{line}"),
+    });
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(bytes: &[u8], pin: Option<&str>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libx.so");
+        fs_err::write(&path, bytes).unwrap();
+        open(&path, pin).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_there_or_no_file_is_said_plainly() {
+        let missing = open(Path::new("no/such.so"), None).unwrap_err();
+        assert_eq!(missing.to_string(), "plugin `no/such.so` does not exist; build it first, or correct the path");
+        assert_eq!(open(Path::new("/"), None).unwrap_err().what, "is a folder");
+    }
+
+    #[test]
+    fn the_pin_comes_before_everything_else() {
+        let sha = hex(&Sha256::digest(b"text"));
+        let wrong = refusal(b"text", Some(&"0".repeat(64)));
+        assert!(wrong.contains(&format!("has the SHA-256 `{sha}`, and `000")), "{wrong}");
+        assert!(refusal(b"text", Some(&sha.to_uppercase())).contains("is not a dynamic library"));
+    }
+
+    #[test]
+    fn a_library_without_the_symbol_is_no_plugin() {
+        // libtorch's folder has dynamic libraries that are none of ours.
+        let library = crate::device::libtorch::folder().unwrap().join("libc10.so");
+        assert!(tch::get_num_threads() > 0);
+        let refused = open(&library, None).unwrap_err();
+        assert_eq!(refused.what, "does not export `CURRICLE_PLUGIN_V1`, so it is no plugin of curricle");
+    }
+}
