@@ -60,7 +60,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
     let run = Run::begin(resolved, options, folder);
-    let outcome = run.and_then(|run| run.to_the_end(stop));
+    let outcome = run.and_then(|run| run.finish_training(stop));
     if let Err(error) = &outcome {
         tracing::error!("{error}");
     }
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         &self.resolved.recipe
     }
 
-    fn to_the_end(mut self, stop: &Stop) -> Result<Outcome> {
+    fn finish_training(mut self, stop: &Stop) -> Result<Outcome> {
         let epochs = self.recipe().train.epochs;
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch < epochs {
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
                 self.checkpoint()?;
             }
         }
-        self.finish(last)
+        self.write_results(last)
     }
 
     /// The weight update and the evaluation at the end of an epoch.
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
 
     /// Writes what is left when training is over. The result comes last: it says that the run is
     /// finished.
-    fn finish(mut self, last: LastEpoch) -> Result<Outcome> {
+    fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
         let trainer = &self.prepared.trainer;
         let model: Vec<_> = trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
