@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
     let finished = bench::run_all(&planned, &options, &stop, |event| reporter.show(event));
     let rows = bench::summarise(&planned, &finished);
     if args.json {
-        output::print_json(&json!({ "rows": rows, "runs": runs(&planned, &finished) }))?;
+        output::json(&json!({ "rows": rows, "runs": runs(&planned, &finished) }))?;
     } else {
         output::print(&table(&rows))?;
     }

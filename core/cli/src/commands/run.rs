@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
     let outcome = run::execute(&resolved, &options, &stop)?;
-    if args.json { output::print_json(&outcome.result) } else { show(&outcome) }
+    if args.json { output::json(&outcome.result) } else { show(&outcome) }
 }
 
 fn show(outcome: &Outcome) -> Result<()> {
