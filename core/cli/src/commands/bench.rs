@@ -52,9 +52,10 @@ pub fn run(args: &Args) -> Result<()> {
     if args.dry_run {
         return list(&planned);
     }
-    let threads = args.device.threads.or_else(|| {
-        (args.jobs > 1).then(|| (curricle_engine::device::physical_cores() / args.jobs).max(1))
-    });
+    let threads = args
+        .device
+        .threads
+        .or_else(|| (args.jobs > 1).then(|| (curricle_engine::device::physical_cores() / args.jobs).max(1)));
     let options = PoolOptions {
         program: std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program: {e}")))?,
         out: args.out.clone(),
@@ -115,7 +116,8 @@ impl<'a> Reporter<'a> {
         self.worked += usize::from(!run.skipped);
         let outcome = match &run.result {
             Ok(result) => {
-                let recall = result.trained.recall.get(&1).map_or_else(String::new, |r| format!("R@1 {:.2} %", 100.0 * r));
+                let recall =
+                    result.trained.recall.get(&1).map_or_else(String::new, |r| format!("R@1 {:.2} %", 100.0 * r));
                 let before = if run.skipped { "finished before" } else { "" };
                 format!("{recall}  {:.1} s  {before}", result.seconds)
             }

@@ -56,7 +56,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if let (Some(min), Some(median)) = (probed.times.first(), probed.times.get(args.time / 2)) {
         let threads = tch::get_num_threads();
-        let line = json!({"name": args.name, "steps": args.time, "threads": threads, "median_ms": median, "min_ms": min});
+        let line =
+            json!({"name": args.name, "steps": args.time, "threads": threads, "median_ms": median, "min_ms": min});
         anstream::println!("{line}");
     }
     Ok(())

@@ -56,7 +56,12 @@ pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolve
 }
 
 /// The same for layers that are read already.
-pub(super) fn resolve(path: &Path, layers: Vec<files::Layer>, sets: &[String], registry: &Registry) -> Result<Resolved> {
+pub(super) fn resolve(
+    path: &Path,
+    layers: Vec<files::Layer>,
+    sets: &[String],
+    registry: &Registry,
+) -> Result<Resolved> {
     let sets = sets::tables(sets)?;
     let registry = plugins::load(&layers, &sets, registry)?;
     let schema = Schema::of_recipes(&registry);

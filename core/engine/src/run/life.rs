@@ -5,10 +5,10 @@ use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
 use super::{RunFolder, samples};
-use crate::files;
 use crate::data::{Inputs, noise};
 use crate::device::{self, DeviceChoice};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
+use crate::files;
 use crate::recipe::{ClusterWhen, Recipe, Resolved, advice};
 use crate::track::projector::{self, Points};
 use crate::track::{EpochSummary, HParams, Progress, ProgressMode, Status, Tracker, logging};
@@ -230,7 +230,8 @@ impl<'a> Run<'a> {
     fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
         let trainer = &self.prepared.trainer;
-        let model: Vec<_> = trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
+        let model: Vec<_> =
+            trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
         files::write(&self.folder.file("model.safetensors"), &checkpoint::to_safetensors(&model)?)?;
         let embeddings = embed_training(trainer)?;
         let weights = trainer.weights.values();
@@ -303,7 +304,9 @@ fn write_front_matter(resolved: &Resolved, folder: &RunFolder, prepared: &Prepar
             prepared.manifest.check_resumable(&begun, folder.path())?;
             if begun.threads != prepared.manifest.threads {
                 let (before, now) = (begun.threads, prepared.manifest.threads);
-                tracing::warn!("the run was begun with {before} threads and goes on with {now}; the last bits may differ");
+                tracing::warn!(
+                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
+                );
             }
         }
         None => {
