@@ -10,11 +10,8 @@ pub mod device;
 pub mod doctor;
 pub mod error;
 pub mod eval;
-<<<<<<< HEAD
 pub mod plugin;
-=======
 pub mod probe;
->>>>>>> main
 pub mod recipe;
 pub mod registry;
 pub mod run;
