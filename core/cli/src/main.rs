@@ -1,2 +1,65 @@
-//! The curricle program.
-fn main() {}
+//! The curricle program: parses what was typed, calls the engine, prints.
+
+mod commands;
+mod output;
+
+// The built-in components register themselves, but only if their crates are linked.
+use curricle_losses as _;
+use curricle_samplers as _;
+use curricle_weights as _;
+
+use clap::{Parser, Subcommand};
+use commands::{check, completions, explain, list, schema};
+use std::process::ExitCode;
+
+/// tch 0.26 speaks to this libtorch and no other.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (for libtorch 2.13.0)");
+
+/// Deep metric learning with noisy labels: recipes in, benchmarks out.
+#[derive(Debug, Parser)]
+#[command(name = "curricle", version = VERSION, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    output: output::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Args),
+    Explain(explain::Args),
+    List(list::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::set_up(&cli.output);
+    let result = match &cli.command {
+        Command::Check(args) => check::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::List(args) => list::run(args),
+        Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -58,7 +58,7 @@ fn pretend(
             epoch,
         )?;
         std::thread::sleep(std::time::Duration::from_millis(if std::env::var_os("SLOW").is_some() { 40 } else { 0 }));
-        progress.step(64, step.is_multiple_of(5).then_some(value));
+        progress.advance(1, 64, step.is_multiple_of(5).then_some(value));
         if step.is_multiple_of(STEPS) {
             let recall = 0.4 + 0.4 * done;
             tracker.scalars(

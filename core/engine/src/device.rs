@@ -2,8 +2,10 @@
 
 pub mod cuda;
 pub mod libtorch;
+mod missing;
 mod threads;
 
+pub use missing::Missing;
 pub use threads::{physical_cores, set_threads};
 
 use crate::{Error, Result};

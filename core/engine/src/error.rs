@@ -65,6 +65,9 @@ pub enum Error {
     /// Stopped by a signal; a checkpoint was written.
     #[error("interrupted; run the same command again to go on from `{0}`")]
     Interrupted(PathBuf),
+    /// Something is wrong and the command has said so already; only the exit code is left.
+    #[error("failed")]
+    Reported(u8),
     /// Anything else that ends a run.
     #[error("{0}")]
     Failed(String),
@@ -77,6 +80,7 @@ impl Error {
         match self {
             Error::Recipe(_) | Error::Usage(_) => 2,
             Error::Interrupted(_) => 75,
+            Error::Reported(code) => *code,
             _ => 1,
         }
     }

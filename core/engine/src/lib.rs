@@ -10,6 +10,7 @@ pub mod device;
 pub mod doctor;
 pub mod error;
 pub mod eval;
+pub mod files;
 pub mod plugin;
 pub mod probe;
 pub mod recipe;

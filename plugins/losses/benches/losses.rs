@@ -1,9 +1,9 @@
 //! Median time of forward and backward for each loss at batch 64 (16 classes × 4), 512 dimensions.
 //!
-//! `cargo bench -p curricle-losses` prints one JSON line per loss, in the form of
+//! `cargo bench -p curricle-losses --bench losses` prints one JSON line per loss, in the form of
 //! `benches/peer_losses.py`. With `-- --peer PYTHON` it runs that script with the given Python in
 //! turns with its own measurements and prints the ratios instead; see the script for what it
-//! needs.
+//! needs. `--threads N` instead of 2 threads, on both sides.
 
 use curricle_sdk::{Batch, Init, Kind, Log, Shape, Tensors, registered};
 use serde_json::{Value, json};
@@ -20,46 +20,67 @@ const DIMENSIONS: i64 = 512;
 const ROUNDS: usize = 3;
 
 fn main() {
-    tch::set_num_threads(2);
     let arguments: Vec<String> = std::env::args().collect();
-    match arguments.iter().position(|a| a == "--peer").and_then(|i| arguments.get(i + 1)) {
-        Some(python) => compare(python),
-        None => ours().iter().for_each(|(name, ms)| println!("{}", json!({"name": name, "median_ms": ms}))),
+    let value_of = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|i| arguments.get(i + 1));
+    let threads = value_of("--threads").map_or(2, |n| n.parse().expect("a number of threads"));
+    tch::set_num_threads(threads);
+    match value_of("--peer") {
+        Some(python) => compare(python, threads),
+        None => {
+            for Measured { name, median_ms, min_ms } in ours() {
+                println!("{}", json!({"name": name, "median_ms": median_ms, "min_ms": min_ms}));
+            }
+        }
     }
+}
+
+/// Times of one loss.
+struct Measured {
+    name: String,
+    median_ms: f64,
+    min_ms: f64,
 }
 
 /// Runs both sides in turns, so that a busy machine slows down both.
-fn compare(python: &str) {
-    let mut best: BTreeMap<String, (f64, Option<f64>)> = BTreeMap::new();
-    let mut note = |name: &str, ours: Option<f64>, theirs: Option<f64>| {
-        let entry = best.entry(name.to_string()).or_insert((f64::INFINITY, None));
-        entry.0 = entry.0.min(ours.unwrap_or(f64::INFINITY));
-        entry.1 = match (entry.1, theirs) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-    };
+fn compare(python: &str, threads: i32) {
+    let (mut all_ours, mut all_theirs) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..ROUNDS {
-        ours().iter().for_each(|(name, ms)| note(name, Some(*ms), None));
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peer_losses.py");
-        let output = Command::new(python).arg(script).arg("2").output().expect("the peer's Python starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let line: Value = serde_json::from_str(line).expect("the peer prints JSON lines");
-            note(line["name"].as_str().expect("a name"), None, line["median_ms"].as_f64());
-        }
+        ours().into_iter().for_each(|m| keep_best(&mut all_ours, m));
+        theirs(python, threads).into_iter().for_each(|m| keep_best(&mut all_theirs, m));
     }
-    println!("best median of {ROUNDS} rounds, ms");
-    println!("{:<14}{:>10}{:>10}{:>8}", "loss", "curricle", "peer", "ratio");
-    for (name, (ours, theirs)) in best {
-        match theirs {
-            Some(theirs) => println!("{name:<14}{ours:>10.3}{theirs:>10.3}{:>8.1}", theirs / ours),
-            None => println!("{name:<14}{ours:>10.3}{:>10}{:>8}", "-", "-"),
+    println!("forward and backward at 64 x {DIMENSIONS}, {threads} threads, ms, best of {ROUNDS} rounds");
+    println!("{:<14}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}", "loss", "median", "peer", "ratio", "minimum", "peer", "ratio");
+    for (name, (median, min)) in &all_ours {
+        print!("{name:<14}{median:>10.3}");
+        match all_theirs.get(name) {
+            Some((m, n)) => println!("{m:>10.3}{:>8.1}{min:>12.3}{n:>10.3}{:>8.1}", m / median, n / min),
+            None => println!("{:>10}{:>8}{min:>12.3}{:>10}{:>8}", "-", "-", "-", "-"),
         }
     }
 }
 
-fn ours() -> Vec<(String, f64)> {
+fn keep_best(best: &mut BTreeMap<String, (f64, f64)>, measured: Measured) {
+    let entry = best.entry(measured.name).or_insert((f64::INFINITY, f64::INFINITY));
+    *entry = (entry.0.min(measured.median_ms), entry.1.min(measured.min_ms));
+}
+
+fn theirs(python: &str, threads: i32) -> Vec<Measured> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peer_losses.py");
+    let output = Command::new(python).arg(script).arg(threads.to_string()).output().expect("the peer's Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    lines
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("the peer prints JSON lines");
+            let number = |key: &str| line[key].as_f64().expect("a number");
+            let name = line["name"].as_str().expect("a name").to_string();
+            Measured { name, median_ms: number("median_ms"), min_ms: number("min_ms") }
+        })
+        .collect()
+}
+
+fn ours() -> Vec<Measured> {
     tch::manual_seed(0);
     let options = (tch::Kind::Float, Device::Cpu);
     let labels = Tensor::arange(64, (tch::Kind::Int64, Device::Cpu)).floor_divide_scalar(4);
@@ -91,7 +112,7 @@ fn ours() -> Vec<(String, f64)> {
                 .skip(20)
                 .collect();
             times.sort_by(f64::total_cmp);
-            (component.name.to_string(), times[times.len() / 2])
+            Measured { name: component.name.to_string(), median_ms: times[times.len() / 2], min_ms: times[0] }
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use crate::embeddings::Embeddings;
 use crate::informative::{AnchorWeights, Constants, mean_weight};
 use crate::masks::Masks;
-use crate::means::or_one;
+use crate::means::not_zero;
 use curricle_sdk::prelude::*;
 
 /// Weighted informative batch loss of balanced self-paced metric learning.
@@ -68,7 +68,7 @@ impl Loss for Bspml {
                     let both_stay = stays.unsqueeze(1).logical_and(&stays);
                     pairs.positive = pairs.positive.logical_and(&both_stay);
                     pairs.negative = pairs.negative.logical_and(&both_stay);
-                    size = or_one(&stays.sum(similarities.kind()));
+                    size = not_zero(&stays.sum(similarities.kind()));
                 }
                 pairs = constants.informative_pairs(&similarities, &pairs);
                 let anchor = weights.unsqueeze(1) / size;

@@ -56,11 +56,11 @@ impl Contrastive {
 impl Loss for Contrastive {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
-        let pairs = Masks::of(batch);
+        let (positive, negative) = Masks::of(batch).to_kind(embeddings.points.kind());
         let weights = embeddings.weights(batch).map(|w| pair_weights(&w));
         let (pos_margin, neg_margin) = self.margins();
-        let pull = |gap: Tensor| mean_of_active(&gap, &pairs.positive, weights.as_ref());
-        let push = |gap: Tensor| mean_of_active(&gap, &pairs.negative, weights.as_ref());
+        let pull = |gap: Tensor| mean_of_active(&gap, &positive, weights.as_ref());
+        let push = |gap: Tensor| mean_of_active(&gap, &negative, weights.as_ref());
         let (pull, push, loss) = match self.distance {
             Distance::Cosine => {
                 let similarities = embeddings.similarities();

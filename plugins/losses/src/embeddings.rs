@@ -36,7 +36,12 @@ impl Embeddings {
 
     /// A loss of this value and this derivative by the embeddings `[B, D]`.
     pub fn loss(&self, value: &Tensor, gradient: &Tensor) -> Tensor {
-        with_gradient(value, &self.graph, gradient)
+        with_gradients(value, &[(&self.graph, gradient)])
+    }
+
+    /// The same, also with a derivative by one of the loss's own tensors.
+    pub fn loss_with(&self, value: &Tensor, gradient: &Tensor, tensor: &Tensor, by_tensor: &Tensor) -> Tensor {
+        with_gradients(value, &[(&self.graph, gradient), (tensor, by_tensor)])
     }
 
     /// A loss of this value whose derivative by the similarities is `slope` `[B, B]`.
@@ -60,11 +65,17 @@ pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor 
     points * pull.sum_dim_intlist(1, true, None) - pull.mm(points)
 }
 
-/// A scalar with the given value and first derivative by `tensor`.
+/// A scalar with the given value and first derivatives.
 ///
-/// `tensor - tensor.detach()` is exactly 0, so the value stays exactly `value`, and the backward
-/// pass is one multiplication. Second derivatives are not available.
-pub fn with_gradient(value: &Tensor, tensor: &Tensor, gradient: &Tensor) -> Tensor {
-    let zero = tensor - tensor.detach();
-    value + zero.flatten(0, -1).dot(&gradient.to_kind(tensor.kind()).flatten(0, -1))
+/// The sum of products `<tensor, derivative>` has these derivatives; its value is then replaced,
+/// which the graph does not notice. The backward pass is one multiplication for each tensor.
+/// Second derivatives are not available.
+fn with_gradients(value: &Tensor, parts: &[(&Tensor, &Tensor)]) -> Tensor {
+    let product = |(tensor, derivative): &(&Tensor, &Tensor)| {
+        tensor.flatten(0, -1).dot(&derivative.to_kind(tensor.kind()).flatten(0, -1)).to_kind(value.kind())
+    };
+    let products = parts.iter().map(product).reduce(|sum, next| sum + next);
+    let mut loss = products.unwrap_or_else(|| value.zeros_like());
+    tch::no_grad(|| loss.copy_(value));
+    loss
 }

@@ -3,7 +3,7 @@
 use crate::distances::squared_distances;
 use crate::embeddings::Embeddings;
 use crate::masks::Masks;
-use crate::means::or_one;
+use crate::means::not_zero;
 use curricle_sdk::prelude::*;
 
 /// One minus a soft average precision of each anchor's ranking.
@@ -38,25 +38,25 @@ impl Loss for FastAp {
         // Distances in units of a bin. Rounding may carry an opposite pair past the last node.
         let place = (squared_distances(&embeddings.points) * per_bin).clamp_max_(self.bins as f64);
 
-        // [B, 2, B] masks times [B, B, L+1] pulses: both histograms in one product.
+        // [B, 2, B] masks times [B, L+1, B] pulses: both histograms in one product.
         let masks = Tensor::stack(&[&pairs.positive, &pairs.negative], 1).to_kind(kind);
         let nodes = Tensor::arange(self.bins + 1, (kind, place.device()));
-        let pulses = (place.unsqueeze(2) - nodes).abs_().neg_().g_add_scalar_(1.0).clamp_min_(0.0);
-        let histograms = masks.bmm(&pulses);
+        let pulses = (place.unsqueeze(1) - nodes.unsqueeze(1)).abs_().neg_().g_add_scalar_(1.0).relu_();
+        let histograms = masks.bmm(&pulses.transpose(1, 2));
         let positives = histograms.select(1, 0);
         let running = histograms.cumsum(2, None);
         let running_positives = running.select(1, 0);
-        let running_all = or_one(&(&running_positives + running.select(1, 1)));
+        let running_all = not_zero(&(&running_positives + running.select(1, 1)));
 
         let precision = running_positives / &running_all;
         let count = masks.select(1, 0).sum_dim_intlist(1, false, None);
-        let average_precision = (&positives * &precision).sum_dim_intlist(1, false, None) / or_one(&count);
-        let counted = count.gt(0.0).to_kind(kind);
+        let average_precision = (&positives * &precision).sum_dim_intlist(1, false, None) / not_zero(&count);
+        let counted = count.sign();
         let counted = match embeddings.weights(batch) {
             Some(weights) => counted * weights,
             None => counted,
         };
-        let share = &counted / or_one(&counted.sum(None));
+        let share = &counted / not_zero(&counted.sum(None));
         let value = (&share - &average_precision * &share).sum(None);
         log.scalar("average_precision", || (average_precision * &share).sum(None));
 
@@ -72,8 +72,8 @@ impl Loss for FastAp {
         let by_place = (steps.gather(2, &bin.unsqueeze(1).expand([-1, 2, -1], false), false) * masks)
             .sum_dim_intlist(1, false, None);
         // At distance 0 a pulse has a corner; take the derivative 0 there.
-        let scale = share / or_one(&count) * -per_bin;
-        let slope = by_place * scale.unsqueeze(1) * place.gt(0.0);
+        let scale = share / not_zero(&count) * -per_bin;
+        let slope = by_place * scale.unsqueeze(1) * place.sign();
         Ok(embeddings.loss_of_squared_distances(&value, &slope))
     }
 

@@ -1,10 +1,9 @@
 //! Margin loss with distance-weighted sampling (Wu et al., ICCV 2017).
 
 use crate::distances::Distances;
-use crate::embeddings::{Embeddings, with_gradient};
+use crate::embeddings::{Embeddings, gradient_of_squared_distances};
 use crate::masks::{Masks, one_hot};
-use crate::means::or_one;
-use crate::triplets::Triplets;
+use crate::means::not_zero;
 use crate::{finite, not_negative};
 use curricle_sdk::prelude::*;
 
@@ -74,12 +73,18 @@ impl Loss for Margin {
         let kind = embeddings.points.kind();
         let pairs = Masks::of(batch);
         let distances = Distances::of(&embeddings.points);
-        let triplets = Triplets::of(&pairs, embeddings.weights(batch).as_ref(), kind);
+        // A triplet counts with the product of `w_a w_p` and `w_n`.
+        let (positive, negative) = pairs.to_kind(kind);
+        let (positive, negative) = match embeddings.weights(batch) {
+            Some(w) => (positive * w.unsqueeze(1) * &w, negative * w),
+            None => (positive, negative),
+        };
         let (as_positive, as_negative) = match self.sampling {
-            Sampling::All => all_triplets(&triplets),
+            Sampling::All => all_triplets(&positive, &negative),
             Sampling::DistanceWeighted => {
                 let dimensions = embeddings.points.size()[1];
-                sampled_triplets(&triplets, &draw_negatives(&distances.plain, &pairs.negative, dimensions))
+                let drawn = draw_negatives(&distances.plain, &pairs.negative, dimensions);
+                sampled_triplets(&positive, &negative, &drawn)
             }
         };
 
@@ -93,24 +98,25 @@ impl Loss for Margin {
         let beyond = &distances.plain - boundary;
         let pull = &beyond + self.margin;
         let push = self.margin - beyond;
-        let pulled = pull.gt(0.0) * as_positive;
-        let pushed = push.gt(0.0) * as_negative;
-        let total = or_one(&(&pulled + &pushed).sum(None));
+        let pulled = pull.relu().sign_() * as_positive;
+        let pushed = push.relu().sign_() * as_negative;
+        let total = not_zero(&(&pulled + &pushed).sum(None));
         let value = (pull * &pulled + push * &pushed).sum(None) / &total;
         let slope = (pulled - pushed) / &total;
         log.scalar("active_weight", || total);
 
-        let loss = embeddings.loss_of_squared_distances(&value, &distances.slope_of_squared(&slope));
-        // The boundary moves against the distances of its anchors.
-        Ok(match self.learn_beta {
-            LearnBeta::None => loss,
-            LearnBeta::Global => with_gradient(&loss, batch.tensors.get("beta"), &-slope.sum(None).view([1])),
+        let gradient = gradient_of_squared_distances(&embeddings.points, &distances.slope_of_squared(&slope));
+        // A boundary moves against the distances of its anchors.
+        let by_boundary = -slope.sum_dim_intlist(1, false, None);
+        let by_beta = match self.learn_beta {
+            LearnBeta::None => return Ok(embeddings.loss(&value, &gradient)),
+            LearnBeta::Global => by_boundary.sum(None),
             LearnBeta::Class => {
-                let beta = batch.tensors.get("beta");
-                let of_class = one_hot(batch.labels, beta.size()[0]).to_kind(kind);
-                with_gradient(&loss, beta, &-of_class.tr().mv(&slope.sum_dim_intlist(1, false, None)))
+                let classes = batch.tensors.get("beta").size()[0];
+                one_hot(batch.labels, classes).to_kind(kind).tr().mv(&by_boundary)
             }
-        })
+        };
+        Ok(embeddings.loss_with(&value, &gradient, batch.tensors.get("beta"), &by_beta))
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
@@ -158,18 +164,17 @@ impl Loss for Margin {
 }
 
 /// How much each pair counts as a positive and as a negative one, over all triplets.
-fn all_triplets(triplets: &Triplets) -> (Tensor, Tensor) {
-    let positives = triplets.ap.sum_dim_intlist(1, true, None);
-    let negatives = triplets.an.sum_dim_intlist(1, true, None);
-    (&triplets.ap * negatives, &triplets.an * positives)
+fn all_triplets(positive: &Tensor, negative: &Tensor) -> (Tensor, Tensor) {
+    let positives = positive.sum_dim_intlist(1, true, None);
+    let negatives = negative.sum_dim_intlist(1, true, None);
+    (positive * negatives, negative * positives)
 }
 
 /// The same over the triplets `(a, p, drawn[a,p])`.
-fn sampled_triplets(triplets: &Triplets, drawn: &Drawn) -> (Tensor, Tensor) {
-    let size = drawn.negatives.size()[0];
-    let as_positive = &triplets.ap * triplets.an.gather(1, &drawn.negatives, false) * &drawn.exists;
+fn sampled_triplets(positive: &Tensor, negative: &Tensor, drawn: &Drawn) -> (Tensor, Tensor) {
+    let as_positive = positive * negative.gather(1, &drawn.negatives, false) * &drawn.exists;
     // Not a scatter: on a GPU its sums depend on the order in which threads arrive.
-    let hits = one_hot(&drawn.negatives, size).to_kind(as_positive.kind());
+    let hits = one_hot(&drawn.negatives, negative.size()[1]).to_kind(as_positive.kind());
     let as_negative = as_positive.unsqueeze(1).bmm(&hits).squeeze_dim(1);
     (as_positive, as_negative)
 }
@@ -262,8 +267,7 @@ mod tests {
         let (far, negative) = distances([0.0, 1.4, 1.5, 1.6, 1.7, 1.8]);
         let drawn = draw_negatives(&far, &negative, 8);
         assert_eq!(drawn.exists.sum(Kind::Int64).int64_value(&[]), 0);
-        let triplets = Triplets { ap: far.ones_like(), an: negative.to_kind(Kind::Double) };
-        let (as_positive, as_negative) = sampled_triplets(&triplets, &drawn);
+        let (as_positive, as_negative) = sampled_triplets(&far.ones_like(), &negative.to_kind(Kind::Double), &drawn);
         assert_eq!((as_positive + as_negative).abs().sum(None).double_value(&[]), 0.0);
     }
 
@@ -271,9 +275,9 @@ mod tests {
     fn every_positive_pair_has_one_negative() {
         let (near, negative) = distances([0.0, 0.5, 0.6, 0.7, 0.8, 0.9]);
         let ap = Tensor::from_slice(&[1.0, 0.0, 1.0, 1.0, 0.0, 0.0]).unsqueeze(0).repeat([6, 1]);
-        let triplets = Triplets { ap, an: negative.to_kind(Kind::Double) };
-        let (as_positive, as_negative) = sampled_triplets(&triplets, &draw_negatives(&near, &negative, 8));
-        assert_eq!(as_positive, triplets.ap);
+        let drawn = draw_negatives(&near, &negative, 8);
+        let (as_positive, as_negative) = sampled_triplets(&ap, &negative.to_kind(Kind::Double), &drawn);
+        assert_eq!(as_positive, ap);
         let rows = Vec::<f64>::try_from(as_negative.sum_dim_intlist(1, false, None)).unwrap();
         assert_eq!(rows, [3.0; 6]);
     }

@@ -1,7 +1,7 @@
 //! Which pairs of a batch are positive and which negative.
 
 use curricle_sdk::Batch;
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 /// Boolean masks `[B, B]`, row = anchor.
 #[derive(Debug)]
@@ -18,6 +18,11 @@ impl Masks {
         let same_class = batch.labels.unsqueeze(1).eq_tensor(batch.labels);
         let other_sample = batch.ids.unsqueeze(1).ne_tensor(batch.ids);
         Self { positive: same_class.logical_and(&other_sample), negative: same_class.logical_not() }
+    }
+
+    /// The masks as 0/1 numbers, positives first.
+    pub fn to_kind(&self, kind: Kind) -> (Tensor, Tensor) {
+        (self.positive.to_kind(kind), self.negative.to_kind(kind))
     }
 }
 

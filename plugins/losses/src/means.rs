@@ -16,21 +16,23 @@ pub fn log_one_plus_sum_exp(z: &Tensor, dim: i64) -> (Tensor, Tensor) {
     (value, share)
 }
 
-/// The weighted mean of the elements of `gap` that are above 0 and in `mask`, and its derivative
-/// by `gap`. Both are 0 if there are none.
+/// The weighted mean of the elements of `gap` that are above 0 and in the 0/1 `mask`, and its
+/// derivative by `gap`. Both are 0 if there are none.
 pub fn mean_of_active(gap: &Tensor, mask: &Tensor, weights: Option<&Tensor>) -> (Tensor, Tensor) {
-    let active = gap.gt(0.0).logical_and(mask).to_kind(gap.kind());
+    let hinge = (gap * mask).relu_();
+    // The sign of what is never negative: 1 where active, and faster than a comparison.
+    let active = hinge.sign();
     let active = match weights {
         Some(weights) => active * weights,
         None => active,
     };
-    let share = &active / or_one(&active.sum(None));
-    ((gap * &share).sum(None), share)
+    let share = &active / not_zero(&active.sum(None));
+    ((hinge * &share).sum(None), share)
 }
 
-/// The number itself, but 1 instead of 0: for the division of a sum that is 0 anyway.
-pub fn or_one(total: &Tensor) -> Tensor {
-    total + total.eq(0.0)
+/// The number itself, but a tiny one instead of 0: for the division of a sum that is 0 anyway.
+pub fn not_zero(total: &Tensor) -> Tensor {
+    total.clamp_min(f64::from(f32::MIN_POSITIVE))
 }
 
 /// `w_i w_j` for all pairs `[B, B]`.
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn mean_of_active_ignores_what_is_masked_or_not_above_zero() {
         let gap = Tensor::from_slice(&[3.0, -1.0, 5.0, 0.0, 7.0]);
-        let mask = Tensor::from_slice(&[true, true, true, true, false]);
+        let mask = Tensor::from_slice(&[1.0, 1.0, 1.0, 1.0, 0.0]);
         let weights = Tensor::from_slice(&[1.0, 1.0, 3.0, 1.0, 1.0]);
         assert_eq!(mean_of_active(&gap, &mask, None).0.double_value(&[]), 4.0);
         assert_eq!(mean_of_active(&gap, &mask, Some(&weights)).0.double_value(&[]), 4.5);

@@ -3,7 +3,7 @@
 use crate::embeddings::Embeddings;
 use crate::informative::{AnchorWeights, Constants};
 use crate::masks::Masks;
-use crate::means::or_one;
+use crate::means::not_zero;
 use curricle_sdk::prelude::*;
 
 /// Multi-similarity loss with informative-pair mining.
@@ -52,7 +52,7 @@ impl Loss for MultiSimilarity {
         let constants = self.constants();
         let informative = constants.informative_pairs(&similarities, &Masks::of(batch));
         let share = match embeddings.weights(batch) {
-            Some(weights) => (&weights / or_one(&weights.sum(None))).unsqueeze(1),
+            Some(weights) => (&weights / not_zero(&weights.sum(None))).unsqueeze(1),
             None => Tensor::full([1, 1], 1.0 / batch.size() as f64, (similarities.kind(), similarities.device())),
         };
         let anchors = AnchorWeights { positive: share.shallow_clone(), negative: share };

@@ -1,8 +1,8 @@
 //! Proxy-Anchor (Kim et al., CVPR 2020).
 
-use crate::embeddings::{Embeddings, with_gradient};
+use crate::embeddings::Embeddings;
 use crate::masks::one_hot;
-use crate::means::{log_one_plus_sum_exp, or_one};
+use crate::means::{log_one_plus_sum_exp, not_zero};
 use crate::{finite, positive};
 use curricle_sdk::prelude::*;
 
@@ -38,14 +38,14 @@ impl Loss for ProxyAnchor {
         let kind = embeddings.points.kind();
         let raw = proxies.detach().to_kind(kind);
         let classes = raw.size()[0];
-        let length = raw.norm_scalaropt_dim(2.0, 1, true).clamp_min_(1e-12);
-        let unit = &raw / &length;
-        let cosines = embeddings.points.mm(&unit.tr());
+        // Lengths divide the `[B, C]` cosines rather than the `[C, D]` proxies: fewer numbers.
+        let inverse = 1.0 / raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12);
+        let cosines = embeddings.points.mm(&raw.tr()) * &inverse;
 
         let own = one_hot(batch.labels, classes);
         let none = f64::NEG_INFINITY;
         let mut pull = (&cosines - self.delta) * -self.alpha;
-        let mut push = (cosines + self.delta) * self.alpha;
+        let mut push = (&cosines + self.delta) * self.alpha;
         let mut present = own.shallow_clone();
         if let Some(weights) = embeddings.weights(batch) {
             // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
@@ -56,19 +56,20 @@ impl Loss for ProxyAnchor {
         }
         let (pull, pull_slope) = log_one_plus_sum_exp(&pull.masked_fill_(&own.logical_not(), none), 0);
         let (push, push_slope) = log_one_plus_sum_exp(&push.masked_fill_(&own, none), 0);
-        let in_batch = or_one(&present.any_dim(0, false).sum(kind));
+        let in_batch = not_zero(&present.any_dim(0, false).sum(kind));
         let pull = pull.sum(None) / &in_batch;
         let push = push.sum(None) / classes as f64;
         let slope = push_slope * (self.alpha / classes as f64) - pull_slope * (self.alpha / &in_batch);
 
-        let loss = embeddings.loss(&(&pull + &push), &slope.mm(&unit));
-        let by_unit = slope.tr().mm(&embeddings.points);
-        // Only what is across the proxy turns it; its length does not enter the cosine.
-        let along = (&by_unit * &unit).sum_dim_intlist(1, true, None);
-        let by_proxy = (by_unit - unit * along) / length;
+        // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
+        let along = (&slope * cosines).sum_dim_intlist(0, false, None) * &inverse * &inverse;
+        let slope = slope * inverse;
+        let by_embedding = slope.mm(&raw);
+        let by_proxy = slope.tr().mm(&embeddings.points) - raw * along.unsqueeze(1);
+        let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy);
         log.scalar("positive_term", || pull);
         log.scalar("negative_term", || push);
-        Ok(with_gradient(&loss, proxies, &by_proxy))
+        Ok(loss)
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {

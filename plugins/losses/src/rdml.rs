@@ -3,7 +3,8 @@
 use crate::distances::squared_distances;
 use crate::embeddings::Embeddings;
 use crate::masks::Masks;
-use crate::triplets::{Triplets, gaps};
+use crate::means::not_zero;
+use crate::triplets::Triplets;
 use crate::{finite, positive};
 use curricle_sdk::prelude::*;
 
@@ -33,15 +34,15 @@ impl Loss for Rdml {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
         let triplets = Triplets::of(&Masks::of(batch), embeddings.weights(batch).as_ref(), embeddings.points.kind());
-        let hinge = gaps(&squared_distances(&embeddings.points), self.margin).clamp_min_(0.0);
-        let active = hinge.gt(0.0).to_kind(hinge.kind());
+        let hinge = triplets.gaps(&squared_distances(&embeddings.points), self.margin).relu_();
+        let active = hinge.sign();
         // β_η = -1/expm1(-η): also right where 1 - e^{-η} would cancel.
         let scale = -1.0 / (-self.eta).exp_m1();
         let values = (&hinge * -self.eta).expm1() * -scale;
         let slopes = (hinge * -self.eta).exp_() * (scale * self.eta) * &active;
         let counted = triplets.sum(&active);
         let (value, slope) = triplets.mean(&values, &slopes, &counted);
-        log.scalar("active_triplets", || counted / crate::means::or_one(&triplets.total()));
+        log.scalar("active_triplets", || counted / not_zero(&triplets.total()));
         Ok(embeddings.loss_of_squared_distances(&value, &slope))
     }
 

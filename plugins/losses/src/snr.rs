@@ -3,7 +3,7 @@
 use crate::distances::squared_distances;
 use crate::embeddings::{Embeddings, gradient_of_squared_distances};
 use crate::masks::Masks;
-use crate::means::{mean_of_active, or_one, pair_weights};
+use crate::means::{mean_of_active, not_zero, pair_weights};
 use crate::{finite, not_negative};
 use curricle_sdk::prelude::*;
 
@@ -44,7 +44,7 @@ impl Loss for Snr {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
         let x = &embeddings.points;
-        let pairs = Masks::of(batch);
+        let (positive, negative) = Masks::of(batch).to_kind(x.kind());
         let rows = embeddings.weights(batch);
         let weights = rows.as_ref().map(pair_weights);
 
@@ -55,8 +55,8 @@ impl Loss for Snr {
         let floored = signal.clamp_min(LEAST_SIGNAL);
         let ratio = noise / &floored;
 
-        let (pull, pull_slope) = mean_of_active(&(&ratio - self.pos_margin), &pairs.positive, weights.as_ref());
-        let (push, push_slope) = mean_of_active(&(self.neg_margin - &ratio), &pairs.negative, weights.as_ref());
+        let (pull, pull_slope) = mean_of_active(&(&ratio - self.pos_margin), &positive, weights.as_ref());
+        let (push, push_slope) = mean_of_active(&(self.neg_margin - &ratio), &negative, weights.as_ref());
         let slope = pull_slope - push_slope;
         let mut value = &pull + &push;
         // d = noise/signal: by the noise 1/signal, by the anchor's own signal -d/signal.
@@ -68,7 +68,7 @@ impl Loss for Snr {
         if self.regularizer > 0.0 {
             let sums = x.sum_dim_intlist(1, true, None);
             let share = match &rows {
-                Some(w) => (w / or_one(&w.sum(None))).unsqueeze(1) * self.regularizer,
+                Some(w) => (w / not_zero(&w.sum(None))).unsqueeze(1) * self.regularizer,
                 None => sums.full_like(self.regularizer / batch.size() as f64),
             };
             value += (sums.abs() * &share).sum(None);

@@ -3,8 +3,8 @@
 use crate::distances::{Distances, squared_distances};
 use crate::embeddings::Embeddings;
 use crate::masks::{Masks, one_hot};
-use crate::means::or_one;
-use crate::triplets::{Triplets, gaps};
+use crate::means::not_zero;
+use crate::triplets::Triplets;
 use curricle_sdk::prelude::*;
 
 /// Triplet loss over the triplets of a batch.
@@ -61,17 +61,18 @@ impl Loss for Triplet {
             pairs = hardest(&distances, &pairs);
         }
         let triplets = Triplets::of(&pairs, embeddings.weights(batch).as_ref(), distances.kind());
-        let mined = (self.mining == Mining::Semihard).then(|| semihard(&distances, &pairs));
+        let mined = (self.mining == Mining::Semihard).then(|| semihard(&distances, &triplets, &pairs.negative));
 
         let (values, mut slopes) = if self.smooth {
             // softplus(g) = log(1 + e^g) and e^g factors into pairs: one exponential for each
             // pair instead of one for each triplet.
-            let ratio = (&distances + self.margin).exp().unsqueeze(2) * (-&distances).exp().unsqueeze(1);
+            let ratio =
+                (triplets.of_slots(&distances) + self.margin).exp_().unsqueeze(2) * (-&distances).exp().unsqueeze(1);
             let one_more = &ratio + 1.0;
             (one_more.log(), ratio / one_more)
         } else {
-            let hinge = gaps(&distances, self.margin).clamp_min_(0.0);
-            let active = hinge.gt(0.0).to_kind(hinge.kind());
+            let hinge = triplets.gaps(&distances, self.margin).relu_();
+            let active = hinge.sign();
             (hinge, active)
         };
         let values = match &mined {
@@ -87,7 +88,7 @@ impl Loss for Triplet {
             (None, true) => triplets.total(),
         };
         let (value, slope) = triplets.mean(&values, &slopes, &total);
-        log.scalar("active_triplets", || total / or_one(&triplets.total()));
+        log.scalar("active_triplets", || total / not_zero(&triplets.total()));
         let slope = match &roots {
             Some(roots) => roots.slope_of_squared(&slope),
             None => slope,
@@ -144,10 +145,10 @@ fn hardest(distances: &Tensor, pairs: &Masks) -> Masks {
     }
 }
 
-/// For each positive pair the nearest negative beyond it, as a 0/1 mask `[B, B, B]`.
-fn semihard(distances: &Tensor, pairs: &Masks) -> Tensor {
-    let negatives = distances.masked_fill(&pairs.negative.logical_not(), f64::INFINITY).unsqueeze(1);
-    let nearer = negatives.le_tensor(&distances.unsqueeze(2));
+/// For each positive pair the nearest negative beyond it, as a 0/1 mask `[B, slots, B]`.
+fn semihard(distances: &Tensor, triplets: &Triplets, negative: &Tensor) -> Tensor {
+    let negatives = distances.masked_fill(&negative.logical_not(), f64::INFINITY).unsqueeze(1);
+    let nearer = negatives.le_tensor(&triplets.of_slots(distances).unsqueeze(2));
     let beyond = negatives.masked_fill(&nearer, f64::INFINITY);
     let exists = beyond.isfinite();
     one_hot(&beyond.argmin(2, false), distances.size()[0]).logical_and(&exists).to_kind(distances.kind())

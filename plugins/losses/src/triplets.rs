@@ -1,14 +1,19 @@
 //! Means over the triplets of a batch.
 
 use crate::masks::Masks;
-use crate::means::or_one;
-use tch::Tensor;
+use crate::means::not_zero;
+use tch::{Device, Kind, Tensor};
 
-/// What the triplets (anchor a, positive p, negative n) of a batch count: `ap[a,p] · an[a,n]`,
-/// which is 0 where p is no positive or n no negative of a.
+/// The triplets (anchor a, positive p, negative n) of a batch and what they count: `w_a w_p w_n`.
+///
+/// A batch of P classes with K samples each has K-1 positives for every anchor, far fewer than
+/// rows, so each anchor's positives are listed in slots and one number per triplet is a tensor
+/// `[B, slots, B]` rather than `[B, B, B]`.
 #[derive(Debug)]
 pub struct Triplets {
-    /// `w_a w_p` on positive pairs, 0 elsewhere `[B, B]`.
+    /// The positive in each slot, as a column `[B, slots]`, i64.
+    slots: Tensor,
+    /// `w_a w_p`, 0 for an empty slot `[B, slots]`.
     pub ap: Tensor,
     /// `w_n` on negative pairs, 0 elsewhere `[B, B]`.
     pub an: Tensor,
@@ -16,23 +21,36 @@ pub struct Triplets {
 
 impl Triplets {
     /// All triplets that can be formed of the pairs.
-    pub fn of(pairs: &Masks, weights: Option<&Tensor>, kind: tch::Kind) -> Self {
-        let ap = pairs.positive.to_kind(kind);
-        let an = pairs.negative.to_kind(kind);
+    pub fn of(pairs: &Masks, weights: Option<&Tensor>, kind: Kind) -> Self {
+        let (positive, negative) = pairs.to_kind(kind);
+        let (ap, slots) = positive.topk(slots_needed(&positive), 1, true, true);
         match weights {
-            Some(w) => Self { ap: ap * w.unsqueeze(1) * w, an: an * w },
-            None => Self { ap, an },
+            Some(w) => {
+                let w_p = w.expand_as(&positive).gather(1, &slots, false);
+                Self { slots, ap: ap * w.unsqueeze(1) * w_p, an: negative * w }
+            }
+            None => Self { slots, ap, an: negative },
         }
     }
 
-    /// `Σ_n an[a,n] t[a,p,n]` for every pair (a, p), times `ap[a,p]`.
-    fn over_negatives(&self, terms: &Tensor) -> Tensor {
-        terms.bmm(&self.an.unsqueeze(2)).squeeze_dim(2) * &self.ap
+    /// Of a number for each pair `[B, B]` that of each slot `[B, slots]`.
+    pub fn of_slots(&self, pairs: &Tensor) -> Tensor {
+        pairs.gather(1, &self.slots, false)
     }
 
-    /// `Σ_p ap[a,p] t[a,p,n]` for every pair (a, n), times `an[a,n]`.
+    /// `d_ap - d_an + margin` `[B, slots, B]`.
+    pub fn gaps(&self, distances: &Tensor, margin: f64) -> Tensor {
+        (self.of_slots(distances) + margin).unsqueeze(2) - distances.unsqueeze(1)
+    }
+
+    /// `ap[a,p] Σ_n an[a,n] t[a,p,n]` `[B, slots]`.
+    fn over_negatives(&self, terms: &Tensor) -> Tensor {
+        (terms * self.an.unsqueeze(1)).sum_dim_intlist(2, false, None) * &self.ap
+    }
+
+    /// `an[a,n] Σ_p ap[a,p] t[a,p,n]` `[B, B]`.
     fn over_positives(&self, terms: &Tensor) -> Tensor {
-        self.ap.unsqueeze(1).bmm(terms).squeeze_dim(1) * &self.an
+        (terms * self.ap.unsqueeze(2)).sum_dim_intlist(1, false, None) * &self.an
     }
 
     /// Sum of all triplets' weights.
@@ -40,23 +58,46 @@ impl Triplets {
         self.ap.sum_dim_intlist(1, false, None).dot(&self.an.sum_dim_intlist(1, false, None))
     }
 
-    /// Weighted sum of one number per triplet `[B, B, B]`.
+    /// Weighted sum of one number per triplet.
     pub fn sum(&self, terms: &Tensor) -> Tensor {
         self.over_negatives(terms).sum(None)
     }
 
     /// The weighted mean of a function of `d_ap - d_an`, and its derivative by the distances
     /// `[B, B]`. `total` is the weight of the triplets the mean goes over, `slopes` the
-    /// function's derivative in each triplet `[B, B, B]`.
+    /// function's derivative in each triplet.
     pub fn mean(&self, values: &Tensor, slopes: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
-        let total = or_one(total);
-        // A pair is positive or negative, so the two parts never meet in one element.
-        let slope = (self.over_negatives(slopes) - self.over_positives(slopes)) / &total;
-        (self.sum(values) / total, slope)
+        let total = not_zero(total);
+        // A pair is positive or negative, and empty slots add 0: no element gets two terms.
+        let slope = (-self.over_positives(slopes)).scatter_add_(1, &self.slots, &self.over_negatives(slopes));
+        (self.sum(values) / &total, slope / total)
     }
 }
 
-/// `d_ap - d_an + margin` for all triplets `[B, B, B]`.
-pub fn gaps(distances: &Tensor, margin: f64) -> Tensor {
-    (distances + margin).unsqueeze(2) - distances.unsqueeze(1)
+/// The largest number of positives of an anchor. Looking it up is free on the CPU; elsewhere it
+/// would wait for the device, which has less trouble with empty slots.
+fn slots_needed(positive: &Tensor) -> i64 {
+    match positive.device() {
+        Device::Cpu => positive.sum_dim_intlist(1, false, None).max().int64_value(&[]).max(1),
+        _ => positive.size()[1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_hold_the_positives_and_nothing_else() {
+        let labels = Tensor::from_slice(&[0i64, 1, 0, 1, 1, 2]);
+        let same = labels.unsqueeze(1).eq_tensor(&labels);
+        let positive = same.logical_and(&Tensor::eye(6, (Kind::Bool, Device::Cpu)).logical_not());
+        let triplets = Triplets::of(&Masks { positive, negative: same.logical_not() }, None, Kind::Double);
+        assert_eq!(triplets.ap.size(), [6, 2]);
+        let columns = Tensor::from_slice(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0]).expand([6, 6], false);
+        let held = (triplets.of_slots(&columns) * &triplets.ap).sum_dim_intlist(1, false, None);
+        assert_eq!(Vec::<f64>::try_from(held).unwrap(), [4.0, 24.0, 1.0, 18.0, 10.0, 0.0]);
+        // 2 anchors × 1 positive × 4 negatives, 3 × 2 × 3, and none for the class of one.
+        assert_eq!(triplets.total().double_value(&[]), 26.0);
+    }
 }

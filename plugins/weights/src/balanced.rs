@@ -162,9 +162,9 @@ pub(crate) mod tests {
             let (mut clean, mut noisy) = (0, 0);
             for (a, &wrong) in flipped.iter().enumerate() {
                 if wrong {
-                    noisy += 1
+                    noisy += 1;
                 } else {
-                    clean += 1
+                    clean += 1;
                 }
                 for (b, _) in flipped.iter().enumerate().filter(|(_, other)| wrong && !**other) {
                     let (low, high) = (update.weights[a], update.weights[b]);

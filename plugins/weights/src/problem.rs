@@ -119,10 +119,10 @@ impl Problem<'_> {
             own[c] += weights[a] * (sums.zeta[c] - weights[a]) * self.xi_pos[a];
         }
         let (mut positive, mut same) = (0.0, 0.0);
-        for c in 0..count {
+        for (c, own) in own.iter().enumerate() {
             let size = self.classes.size(c) as f64;
             if size > 1.0 {
-                positive += own[c] / (size * (size - 1.0));
+                positive += own / (size * (size - 1.0));
             }
             same += sums.neg[c] * sums.zeta[c] / (size * size);
         }
@@ -144,7 +144,7 @@ impl Problem<'_> {
             .collect()
     }
 
-    /// Euclidean norm of the projected gradient over [0,1]^N: 0 exactly where no single weight
+    /// Euclidean norm of the projected gradient over the box `[0,1]^N`: 0 exactly where no single weight
     /// can be improved to first order.
     pub fn projected_gradient(&self, weights: &[f64]) -> f64 {
         let gradient = self.gradient(weights);
@@ -186,12 +186,12 @@ pub(crate) mod tests {
         let zeta: Vec<f64> = (0..count).map(|c| classes.members(c).iter().map(|&a| weights[a]).sum()).collect();
         let z = |c: usize| zeta[c] / classes.size(c) as f64;
         let mut value = 0.0;
-        for c in 0..count {
+        for (c, &zeta_c) in zeta.iter().enumerate() {
             let size = classes.size(c) as f64;
             for &a in classes.members(c) {
                 let mut inner = 0.0;
                 if size > 1.0 {
-                    inner += (zeta[c] - weights[a]) / (size - 1.0) * problem.xi_pos[a];
+                    inner += (zeta_c - weights[a]) / (size - 1.0) * problem.xi_pos[a];
                 }
                 for k in (0..count).filter(|&k| k != c) {
                     inner += z(k) * problem.xi_neg[a] / (count - 1) as f64;
@@ -253,8 +253,8 @@ pub(crate) mod tests {
         problem.shift(&mut sums, 4, 0.25 - weights[4]);
         weights[4] = 0.25;
         let fresh = problem.sums(&weights);
-        for a in 0..9 {
-            let (kept, new) = (problem.slope(&sums, a, weights[a]), problem.slope(&fresh, a, weights[a]));
+        for (a, &w) in weights.iter().enumerate() {
+            let (kept, new) = (problem.slope(&sums, a, w), problem.slope(&fresh, a, w));
             assert!((kept - new).abs() < 1e-14);
         }
     }

@@ -11,8 +11,8 @@ const TRIES: usize = 12;
 /// The λ at which the exact solution from `start` has the target MAW, to within 0.002 where
 /// weights that jump between 0 and 1 allow it. `problem_at` gives the problem for a λ.
 ///
-/// The first guess is [`indifference`], which is usually right already where classes are large;
-/// the rest is bisection on short solves.
+/// The first guess is the λ at which marginal samples are indifferent, which is usually right
+/// already where classes are large; the rest is bisection on short solves.
 pub fn lambda_for_maw<'a>(
     problem_at: impl Fn(f64) -> Problem<'a>,
     target: f64,

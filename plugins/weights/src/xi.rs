@@ -93,6 +93,10 @@ pub(crate) fn embeddings<'a>(round: &Round<'a>) -> Result<&'a Tensor> {
 
 /// Rows and columns of a tile: 16 MB in f32, large enough for full speed of the product.
 const TILE: i64 = 2048;
+/// Rows in which same-class pairs are looked for at a time. They fill a narrow band around the
+/// diagonal: masks for whole tiles would cost more than the products, and strips this small are
+/// worked on by one thread without waiting for others.
+const STRIP: i64 = 128;
 
 /// ξ± for unit-norm embeddings `[N, D]`, on their device, in f32 (f64 for f64 embeddings).
 pub fn xi(embeddings: &Tensor, classes: &Classes, constants: &Constants) -> Result<Xi> {
@@ -131,8 +135,8 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
 struct Pairs<'a> {
     rows: &'a Tensor,
     labels: Tensor,
-    /// For each sample in class order, where its class ends.
-    class_end: Vec<i64>,
+    /// For each sample in class order, where its class begins and ends.
+    class: Vec<(i64, i64)>,
     constants: &'a Constants,
     tile: i64,
     /// Room for one tile, used again for each: fresh memory of that size costs page faults.
@@ -146,14 +150,14 @@ impl<'a> Pairs<'a> {
     fn new(rows: &'a Tensor, classes: &Classes, constants: &'a Constants, tile: i64) -> Self {
         let ids: Vec<i64> = classes.sorted().iter().map(|&a| classes.of(a) as i64).collect();
         let labels = Tensor::from_slice(&ids).to_device(rows.device());
-        let mut class_end = Vec::with_capacity(ids.len());
+        let mut class = Vec::with_capacity(ids.len());
         for c in 0..classes.count() {
-            let end = class_end.len() + classes.size(c);
-            class_end.resize(end, end as i64);
+            let (start, end) = (class.len(), class.len() + classes.size(c));
+            class.resize(end, (start as i64, end as i64));
         }
         let room = Tensor::empty([tile * tile], (rows.kind(), rows.device()));
         let plain = constants.alpha.max(constants.beta) <= 75.0;
-        Self { rows, labels, class_end, constants, tile, room, plain }
+        Self { rows, labels, class, constants, tile, room, plain }
     }
 
     /// log Σ e^{-α(S-ρ)} over the positives and log Σ e^{β(S-ρ)} over the negatives of each row,
@@ -164,8 +168,10 @@ impl<'a> Pairs<'a> {
         let accumulator = || Tensor::full([samples], empty, (Kind::Double, self.rows.device()));
         let (pos, neg) = (accumulator(), accumulator());
         for top in (0..samples).step_by(self.tile as usize) {
+            // β goes into the rows, which are few, instead of every tile.
+            let rows = self.rows.narrow(0, top, self.tile.min(samples - top)) * self.constants.beta;
             for left in (top..samples).step_by(self.tile as usize) {
-                self.add_tile(top, left, &pos, &neg);
+                self.add_tile(&rows, top, left, &pos, &neg);
             }
         }
         let Constants { alpha, beta, rho } = *self.constants;
@@ -174,42 +180,54 @@ impl<'a> Pairs<'a> {
     }
 
     /// Adds e^{-αS} and e^{βS} of one tile; ρ is a common factor and comes in at the end.
-    fn add_tile(&self, top: i64, left: i64, pos: &Tensor, neg: &Tensor) {
-        let samples = self.rows.size()[0];
-        let (height, width) = (self.tile.min(samples - top), self.tile.min(samples - left));
-        let Constants { alpha, beta, .. } = *self.constants;
+    fn add_tile(&self, rows: &Tensor, top: i64, left: i64, pos: &Tensor, neg: &Tensor) {
+        let (height, width) = (rows.size()[0], self.tile.min(self.rows.size()[0] - left));
         let room = self.room.narrow(0, 0, height * width).view([height, width]);
-        // β goes into the rows, which are few, instead of the tile.
-        let rows = self.rows.narrow(0, top, height) * beta;
-        let mut exponent = rows.mm_out(&room, &self.rows.narrow(0, left, width).tr());
-        if self.class_end[(top + height - 1) as usize] > left {
-            let of_rows = self.labels.narrow(0, top, height).unsqueeze(1);
-            let same = of_rows.eq_tensor(&self.labels.narrow(0, left, width).unsqueeze(0));
-            let mut no_positive = same.logical_not();
-            if top == left {
-                let _ = no_positive.fill_diagonal_(1, false);
+        let exponent = rows.mm_out(&room, &self.rows.narrow(0, left, width).tr());
+        for first in (top..top + height).step_by(STRIP as usize) {
+            let last = (first + STRIP).min(top + height) - 1;
+            let from = self.class[first as usize].0.max(left);
+            let to = self.class[last as usize].1.min(left + width);
+            if from < to {
+                let strip = exponent.narrow(0, first - top, last + 1 - first).narrow(1, from - left, to - from);
+                self.take_positives(strip, first, from, top == left, pos);
             }
-            let positive = (&exponent * (-alpha / beta)).masked_fill(&no_positive, f64::NEG_INFINITY);
-            self.reduce(positive, top, left, pos);
-            let _ = exponent.masked_fill_(&same, f64::NEG_INFINITY);
         }
-        self.reduce(exponent, top, left, neg);
+        self.reduce(exponent, top, left, top != left, neg);
     }
 
-    /// Adds a tile of exponents to the sums of its rows and, off the diagonal, of its columns.
-    fn reduce(&self, mut exponent: Tensor, top: i64, left: i64, sums: &Tensor) {
+    /// Adds the positives of a strip that begins at row `first` and column `from`, and leaves none
+    /// but negatives in it.
+    fn take_positives(&self, mut strip: Tensor, first: i64, from: i64, on_diagonal: bool, pos: &Tensor) {
+        let (height, width) = (strip.size()[0], strip.size()[1]);
+        let of_rows = self.labels.narrow(0, first, height).unsqueeze(1);
+        let same = of_rows.eq_tensor(&self.labels.narrow(0, from, width).unsqueeze(0));
+        let no_positive = same.logical_not();
+        if on_diagonal {
+            // No sample is its own positive: column `from + j` is row `first + i`.
+            let _ = no_positive.narrow(1, first - from, height).fill_diagonal_(1, false);
+        }
+        let factor = -self.constants.alpha / self.constants.beta;
+        let exponent = (&strip * factor).masked_fill_(&no_positive, f64::NEG_INFINITY);
+        self.reduce(exponent, first, from, !on_diagonal, pos);
+        let _ = strip.masked_fill_(&same, f64::NEG_INFINITY);
+    }
+
+    /// Adds exponentials to the sums of their rows and, where `both`, to those of their columns: on
+    /// the diagonal a tile holds each pair twice.
+    fn reduce(&self, mut exponent: Tensor, top: i64, left: i64, both: bool, sums: &Tensor) {
         let (height, width) = (exponent.size()[0], exponent.size()[1]);
         let (mut rows, mut columns) = (sums.narrow(0, top, height), sums.narrow(0, left, width));
         if self.plain {
             let terms = exponent.exp_();
             rows += terms.sum_dim_intlist([1i64].as_slice(), false, None);
-            if top != left {
+            if both {
                 columns += terms.sum_dim_intlist([0i64].as_slice(), false, None);
             }
         } else {
             let total = rows.logaddexp(&exponent.logsumexp([1i64].as_slice(), false).to_kind(Kind::Double));
             rows.copy_(&total);
-            if top != left {
+            if both {
                 let total = columns.logaddexp(&exponent.logsumexp([0i64].as_slice(), false).to_kind(Kind::Double));
                 columns.copy_(&total);
             }

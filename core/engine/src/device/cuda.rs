@@ -4,17 +4,13 @@
 //! them refers to it by name (`--as-needed`); such a program says "no CUDA" on a machine with a
 //! GPU. So it is loaded here, by hand, before libtorch looks for it.
 
-use super::libtorch;
+use super::{Missing, libtorch};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 use tch::{Device, Kind, Tensor};
 
 const LIBRARY: &str = "libtorch_cuda.so";
-
-/// The oldest driver that runs CUDA 13, which libtorch is built for.
-const OLDEST_DRIVER: &str = "580";
 
 /// What is there of the NVIDIA driver.
 #[derive(Debug, Clone)]
@@ -122,19 +118,7 @@ impl Cuda {
                 Err(message) => Err(Missing::Broken(message)),
             };
         }
-        Err(self.missing(driver(), index))
-    }
-
-    fn missing(&self, driver: &Driver, index: usize) -> Missing {
-        if self.devices > 0 {
-            return Missing::Index { index, devices: self.devices };
-        }
-        match (&driver.library, &self.library) {
-            (Err(driver), Err(library)) => Missing::Both { driver: driver.clone(), library: library.clone() },
-            (Err(driver), Ok(())) => Missing::Driver(driver.clone()),
-            (Ok(()), Err(library)) => Missing::Library(library.clone()),
-            (Ok(()), Ok(())) => Missing::Device { driver: driver.version.clone() },
-        }
+        Err(Missing::of(self, driver(), index))
     }
 }
 
@@ -151,120 +135,9 @@ fn try_out(device: Device) -> Result<(), String> {
     .map_err(|error| error.to_string())
 }
 
-/// Why a CUDA device cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
-    /// Neither driver nor libraries; both messages of the loader.
-    Both {
-        /// About the driver's library.
-        driver: String,
-        /// About libtorch's.
-        library: String,
-    },
-    /// No driver; the loader's message.
-    Driver(String),
-    /// No CUDA libraries; the loader's message.
-    Library(String),
-    /// Driver and libraries, but no device.
-    Device {
-        /// The driver's description of itself.
-        driver: Option<String>,
-    },
-    /// Devices, but not that many.
-    Index {
-        /// The one asked for.
-        index: usize,
-        /// How many there are.
-        devices: usize,
-    },
-    /// The device is there but does not work; libtorch's message.
-    Broken(String),
-}
-
-impl Missing {
-    /// What is wrong.
-    pub fn what(&self) -> String {
-        match self {
-            Self::Both { driver, library } => format!(
-                "there is no NVIDIA driver ({driver}), and the CUDA libraries of libtorch are missing too ({library})"
-            ),
-            Self::Driver(message) => format!("there is no NVIDIA driver ({message})"),
-            Self::Library(message) => {
-                format!("the CUDA libraries of libtorch are missing or do not load ({message})")
-            }
-            Self::Device { driver } => {
-                let mut text = "driver and CUDA libraries are there, but libtorch sees no device".to_string();
-                if let Some(driver) = driver {
-                    text += &format!(" (driver: {driver})");
-                }
-                if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
-                    text += &format!(" (`CUDA_VISIBLE_DEVICES` is `{visible}`)");
-                }
-                text
-            }
-            Self::Index { index, devices: 1 } => format!("there is no CUDA device {index}, only one"),
-            Self::Index { index, devices } => format!("there is no CUDA device {index}, only {devices}"),
-            Self::Broken(message) => format!("the CUDA device is there but does not work ({message})"),
-        }
-    }
-
-    /// What to do about it.
-    pub fn fix(&self) -> String {
-        match self {
-            Self::Both { .. } => format!(
-                "install a driver ({OLDEST_DRIVER} or newer) and then run `scripts/setup --cuda`, or use `--device cpu`"
-            ),
-            Self::Driver(_) => {
-                format!("install one ({OLDEST_DRIVER} or newer), in a container make it visible, or use `--device cpu`")
-            }
-            Self::Library(_) => "run `scripts/setup --cuda`, or use `--device cpu`".into(),
-            Self::Device { .. } => format!(
-                "check that the driver is {OLDEST_DRIVER} or newer and that `nvidia-smi` lists the GPU, or use \
-                 `--device cpu`"
-            ),
-            Self::Index { devices: 1, .. } => "use `--device cuda:0`".into(),
-            Self::Index { devices, .. } => format!("use one from `cuda:0` to `cuda:{}`", devices.saturating_sub(1)),
-            Self::Broken(_) => "see whether other CUDA programs work, or use `--device cpu`".into(),
-        }
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}; {}", self.what(), self.fix())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn driver(library: Result<(), String>) -> Driver {
-        Driver { library, version: Some("590.10".into()), gpus: Vec::new() }
-    }
-
-    fn message(driver_library: Result<(), &str>, library: Result<(), &str>, devices: usize, index: usize) -> String {
-        let cuda = Cuda { library: library.map_err(String::from), devices };
-        cuda.missing(&driver(driver_library.map_err(String::from)), index).to_string()
-    }
-
-    #[test]
-    fn what_is_missing_is_named_with_its_remedy() {
-        let no_library = message(Ok(()), Err("libcudnn.so.9: not found"), 0, 0);
-        assert!(no_library.contains("libcudnn.so.9") && no_library.contains("`scripts/setup --cuda`"), "{no_library}");
-        let no_driver = message(Err("libcuda.so.1: not found"), Ok(()), 0, 0);
-        assert!(no_driver.contains("no NVIDIA driver") && !no_driver.contains("scripts/setup"), "{no_driver}");
-        let neither = message(Err("libcuda.so.1: not found"), Err("libcudnn.so.9: not found"), 0, 0);
-        assert!(neither.contains("libcuda.so.1") && neither.contains("libcudnn.so.9"), "{neither}");
-        let no_device = message(Ok(()), Ok(()), 0, 0);
-        assert!(no_device.contains("no device") && no_device.contains("590.10"), "{no_device}");
-    }
-
-    #[test]
-    fn an_index_out_of_range_says_how_many_there_are() {
-        assert!(message(Ok(()), Ok(()), 1, 3).contains("only one; use `--device cuda:0`"));
-        assert!(message(Ok(()), Ok(()), 4, 4).contains("only 4; use one from `cuda:0` to `cuda:3`"));
-    }
 
     #[test]
     fn a_library_that_is_not_there_is_an_error_with_its_name() {

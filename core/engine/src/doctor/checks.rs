@@ -21,13 +21,26 @@ pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
 fn libtorch(report: &Report) -> Option<Problem> {
     let wanted = report.libtorch.wanted;
     let found = report.libtorch.found.as_deref().unwrap_or("one that does not tell its version");
+    if found == wanted {
+        return None;
+    }
     let folder = report.libtorch.folder.as_ref().map(|f| format!(" in `{}`", f.display())).unwrap_or_default();
-    (found != wanted).then(|| {
-        Problem::broken(
-            format!("libtorch is {found}{folder}, but only {wanted} will work"),
-            "run `scripts/setup` and build again; if `LD_LIBRARY_PATH` names another libtorch, unset it",
-        )
-    })
+    // Patch releases keep the binary interface.
+    if series(found) == series(wanted) {
+        return Some(Problem::warning(
+            format!("libtorch is {found}{folder}, but tests are made with {wanted}"),
+            "if results look odd, run `scripts/setup --cpu` or `scripts/setup --cuda`",
+        ));
+    }
+    Some(Problem::broken(
+        format!("libtorch is {found}{folder}, but only {wanted} will work"),
+        "run `scripts/setup` and build again; if `LD_LIBRARY_PATH` names another libtorch, unset it",
+    ))
+}
+
+/// Major and minor version.
+fn series(version: &str) -> Vec<&str> {
+    version.split('.').take(2).collect()
 }
 
 /// One product whose value is known.
@@ -128,6 +141,8 @@ mod tests {
         let (severity, what) = found(&report).remove(0);
         assert_eq!(severity, Severity::Broken);
         assert!(what.contains("libtorch is 2.6.0") && what.contains("2.13.0"), "{what}");
+        report.libtorch.found = Some("2.13.1".into());
+        assert_eq!(found(&report)[0].0, Severity::Warning);
     }
 
     #[test]

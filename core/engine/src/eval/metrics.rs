@@ -45,7 +45,7 @@ impl Metric {
 }
 
 /// All numbers of one evaluation; shares are fractions from 0 to 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Recall@K by K.
     pub recall: BTreeMap<usize, f64>,

@@ -4,12 +4,15 @@
 //! number of threads, ties included ([`space`] says how). Nothing of size N×N is ever held.
 
 mod agreement;
+mod file;
 mod kmeans;
 mod metrics;
+mod parallel;
 mod ranking;
 mod search;
 mod space;
 
+pub use file::EmbeddingFile;
 pub use kmeans::{Clustering, KmeansOptions, kmeans};
 pub use metrics::{Metric, Metrics};
 
@@ -68,11 +71,6 @@ impl Default for ClusterOptions {
 /// Evaluates embeddings.
 pub fn evaluate(input: &EvalInput, options: &EvalOptions) -> Result<Metrics> {
     evaluate_by(input, options, Path::on(input.embeddings.device()))
-}
-
-/// Whether embeddings have another norm than 1 and will be normalised, or why they cannot be.
-pub fn needs_normalising(embeddings: &Tensor) -> Result<bool> {
-    Ok(Space::new(embeddings)?.rescaled)
 }
 
 /// The `k` nearest samples of each of `queries`, nearest first, with their cosine similarity.

@@ -38,23 +38,15 @@ impl Space {
                 "embeddings have shape {size:?}, but `[samples, dimensions]` is needed"
             )));
         }
-        let torch = |source| Error::Torch { during: "normalising embeddings", source };
-        let (wide, norms) = guard(|| {
-            let kind = if embeddings.kind() == Kind::Double { Kind::Double } else { Kind::Float };
-            let wide = embeddings.detach().to_kind(kind);
-            let norms = wide.norm_scalaropt_dim(2, [1i64].as_slice(), true);
-            let on_host: Vec<f64> = norms.view(-1).to_device(Device::Cpu).to_kind(Kind::Double).try_into()?;
-            Ok((wide / norms, on_host))
+        let (points, host, norms) = guard(|| {
+            let (points, norms) = normalise(embeddings);
+            let host = points.to_device(Device::Cpu);
+            let norms: Vec<f64> = norms.to_device(Device::Cpu).try_into()?;
+            Ok((points, host, norms))
         })
-        .map_err(torch)?;
+        .map_err(|source| Error::Torch { during: "normalising embeddings", source })?;
         check_norms(&norms)?;
         let rescaled = norms.iter().any(|n| (n - 1.0).abs() > UNIT_TOLERANCE);
-        let (points, host) = guard(|| {
-            let points = to_grid(wide.to_kind(Kind::Float)).contiguous();
-            let host = points.to_device(Device::Cpu);
-            Ok((points, host))
-        })
-        .map_err(torch)?;
         Ok(Self { points, host, rescaled })
     }
 
@@ -92,12 +84,23 @@ fn check_norms(norms: &[f64]) -> Result<()> {
     Ok(())
 }
 
-fn to_grid(mut points: Tensor) -> Tensor {
-    // Scaling by a power of two is exact, and so is rounding: the result is representable in f32.
-    let _ = points.multiply_scalar_(f64::from(GRID));
-    let _ = points.round_();
-    let _ = points.multiply_scalar_(1.0 / f64::from(GRID));
-    points
+/// Unit vectors on the grid, and the norms they had. In f64, since an error in a norm is an error
+/// in all similarities of that sample, and in blocks, since f64 is large.
+fn normalise(embeddings: &Tensor) -> (Tensor, Tensor) {
+    const ROWS: i64 = 4096;
+    let samples = embeddings.size()[0];
+    let points = Tensor::empty(embeddings.size(), (Kind::Float, embeddings.device()));
+    let mut norms = Vec::new();
+    for start in (0..samples).step_by(ROWS as usize) {
+        let rows = ROWS.min(samples - start);
+        let block = embeddings.detach().narrow(0, start, rows).to_kind(Kind::Double);
+        let norm = block.norm_scalaropt_dim(2, [1i64].as_slice(), true);
+        // To f32 first: of large coordinates the grid is finer than f32.
+        let unit = (block / &norm).to_kind(Kind::Float);
+        points.narrow(0, start, rows).copy_(&((unit * f64::from(GRID)).round() / f64::from(GRID)));
+        norms.push(norm.view(-1));
+    }
+    (points, Tensor::cat(&norms, 0))
 }
 
 /// The nearest number on the grid.

@@ -1,3 +1,7 @@
-//! Single components on data from a file, for comparison with other implementations.
+//! Single components on tensors from a file, for comparing an implementation with a reference.
 
+pub mod loss;
+mod settings;
 pub mod weights;
+
+pub use settings::parse_settings;

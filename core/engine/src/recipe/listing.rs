@@ -43,7 +43,7 @@ pub struct Setting {
     pub required: bool,
     /// What it is for.
     pub description: String,
-    /// Where only one variant of a nested table has it: `name = "exact"`.
+    /// Where only one form of a nested table has it: `solver.name = "exact"`, `lambda = { max, … }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only_if: Option<String>,
 }
@@ -101,7 +101,11 @@ fn collect(schema: &Schema, rule: &Json, prefix: &str, tag: &str, only_if: Optio
             }
             Form::Any(alternatives) => {
                 for inner in alternatives {
-                    collect(schema, inner, &below, "", only_if, all);
+                    // What tells such a form apart is the settings it must have.
+                    let keys: Vec<_> =
+                        inner["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+                    let form = (!keys.is_empty()).then(|| format!("{name} = {{ {}, … }}", keys.join(", ")));
+                    collect(schema, inner, &below, "", form.as_deref().or(only_if), all);
                 }
             }
             Form::Choice(_) => {}

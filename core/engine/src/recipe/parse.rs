@@ -14,19 +14,14 @@ pub fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     if errors.is_empty() {
         return Ok(Reader(source).table(document.get_ref()));
     }
-    // A recovering parser reports some places more than once.
-    let mut spans: Vec<Range<usize>> = Vec::new();
-    let mut problems = Vec::new();
-    for error in &errors {
-        let span = error.span().unwrap_or(0..0);
-        if spans.iter().any(|s| s.start == span.start) {
-            continue;
-        }
-        let origin = Origin::Written(Place::new(source, span.clone()));
-        problems.push(Problem::new(&origin, format!("not valid TOML: {}", error.message())).label("here"));
-        spans.push(span);
-    }
-    Err(problems)
+    // A recovering parser reports some places more than once, and not in order.
+    let mut errors: Vec<_> = errors.iter().map(|e| (e.span().unwrap_or(0..0), e.message())).collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    errors.dedup_by_key(|(span, _)| span.start);
+    let problem = |(span, message)| {
+        Problem::new(&Reader(source).origin(span), format!("not valid TOML: {message}")).label("here")
+    };
+    Err(errors.into_iter().map(problem).collect())
 }
 
 struct Reader<'s>(&'s Arc<Source>);

@@ -100,7 +100,12 @@ impl Diagnostic for Problem {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let place = self.place.as_ref()?;
         let label = (!self.label.is_empty()).then(|| self.label.clone());
-        Some(Box::new(std::iter::once(LabeledSpan::new(label, place.span.start, place.span.len()))))
+        let mut span = place.span.clone();
+        // Nothing is drawn for an empty span behind the last character, so that is underlined.
+        if span.is_empty() && span.start == place.source.text.len() {
+            span.start -= place.source.text.chars().next_back().map_or(0, char::len_utf8);
+        }
+        Some(Box::new(std::iter::once(LabeledSpan::new(label, span.start, span.len()))))
     }
 }
 

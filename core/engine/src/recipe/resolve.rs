@@ -79,7 +79,8 @@ pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Re
     };
     let schema = Schema::of_component(&entry.component);
     let table = arguments(sets::tables(sets)?, &schema);
-    let (tree, problems) = validate::validate(Node { value: Value::Table(table), origin: Origin::Default }, &schema);
+    let (tree, problems) =
+        validate::validate_table(Node { value: Value::Table(table), origin: Origin::Default }, &schema, kind.as_str());
     Problems::check(problems)?;
     Ok(tree.to_json())
 }
@@ -144,8 +145,9 @@ fn merged(path: &Path, layers: Vec<files::Layer>, sets: Vec<Table>, schema: &Sch
     let mut origin = Origin::Default;
     for layer in layers {
         origin = files::beginning(&layer.source);
-        // A name is the file's own: the recipes that extend it are other recipes.
+        // These two are the file's own: the recipes that extend it are other recipes.
         table.remove("name");
+        table.remove("description");
         merge::merge(&mut table, layer.table, schema, schema.as_json());
     }
     merge::merge(&mut table, arguments, schema, schema.as_json());

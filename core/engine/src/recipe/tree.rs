@@ -164,7 +164,7 @@ impl Node {
         match self.value {
             Value::String(_) => "a string",
             Value::Integer(_) => "a whole number",
-            Value::Float(_) => "a number",
+            Value::Float(_) => "a decimal number",
             Value::Boolean(_) => "a boolean",
             Value::Datetime(_) => "a date",
             Value::Array(_) => "a list",

@@ -3,7 +3,8 @@
 //! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
 //! only if both are whole. The one before is removed after the new one is there.
 
-use super::files;
+use crate::files;
+use crate::eval::Metrics;
 use crate::train::meter::MeterState;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct Position {
     pub meter: MeterState,
     /// Hash of all batches of the finished epochs.
     pub batches_hash: String,
+    /// The metrics of the untrained model.
+    pub untrained: Metrics,
     /// Seconds of training before this checkpoint.
     pub seconds: f64,
 }
@@ -123,7 +126,8 @@ mod tests {
 
     fn position(global_step: u64) -> Position {
         let meter = MeterState::default();
-        Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), seconds: 0.5 }
+        let untrained = Metrics { recall: [(1, 0.5)].into(), ..Default::default() };
+        Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), untrained, seconds: 0.5 }
     }
 
     fn tensors(value: f32) -> Vec<(String, Tensor)> {

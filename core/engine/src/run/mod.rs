@@ -1,7 +1,13 @@
 //! Run folders, checkpoints and the life of a run.
 
 pub mod checkpoint;
-pub mod files;
 mod folder;
+mod life;
+mod manifest;
+mod observe;
+mod prepare;
+mod samples;
 
 pub use folder::RunFolder;
+pub use life::{Outcome, RunOptions, execute};
+pub use manifest::{Conditions, FORMAT, Manifest, RunResult};

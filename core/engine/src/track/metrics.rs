@@ -9,8 +9,7 @@
 //! JSON has no word for values that are not finite: they are the strings `NaN`, `Infinity` and
 //! `-Infinity`. A line counts once its newline is written.
 
-use super::atomic;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -55,7 +54,7 @@ pub struct MetricsFile {
 impl MetricsFile {
     /// Starts a new file, in place of one that may be there.
     pub fn create(path: &Path) -> Result<Self> {
-        atomic::replace_with(path, format!("{HEADER}\n").as_bytes())?;
+        files::write(path, format!("{HEADER}\n").as_bytes())?;
         Self::append(path)
     }
 
@@ -107,7 +106,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
 
 /// Removes the records of steps after `step`, and a last line that was only half written.
 pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
-    atomic::replace(path, |file| {
+    files::write_with(path, |file| {
         writeln!(file, "{HEADER}").map_err(Error::file("write", path))?;
         visit(path, |record, line| match record.step <= step {
             true => file.write_all(line).map_err(Error::file("write", path)),

@@ -7,7 +7,6 @@
 //! recipe; whatever depends on the clock is under [`metrics::TIME`] so that comparisons can leave
 //! it out.
 
-mod atomic;
 mod font;
 mod summary;
 

@@ -101,9 +101,9 @@ impl Progress {
         }
     }
 
-    /// One step is done, with its loss if it was read back.
-    pub fn step(&mut self, images: usize, loss: Option<f64>) {
-        self.steps += 1;
+    /// Some steps are done, with their mean loss if it was read back.
+    pub fn advance(&mut self, steps: u64, images: usize, loss: Option<f64>) {
+        self.steps += steps;
         self.images += images as u64;
         self.epoch_images += images as u64;
         let took = self.last.elapsed();
@@ -212,7 +212,7 @@ mod tests {
     fn an_epoch_is_one_line() {
         let mut progress = Progress::new(ProgressMode::Quiet, 10, 4, 0);
         progress.started = Instant::now() - Duration::from_secs(4);
-        (0..4).for_each(|_| progress.step(64, Some(0.5)));
+        (0..4).for_each(|_| progress.advance(1, 64, Some(0.5)));
         progress.epochs_done = 1;
         progress.epoch_training = Duration::from_secs(2);
         let summary = EpochSummary { loss: 0.25, recall_at_1: Some(0.6731) };
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(progress.bar.position(), 900);
         assert_eq!(progress.time_left(), None, "no step, no estimate");
         progress.started = Instant::now() - Duration::from_secs(50);
-        (0..50).for_each(|_| progress.step(1, None));
+        (0..50).for_each(|_| progress.advance(1, 1, None));
         assert_eq!(progress.time_left().as_deref(), Some("50.0 s left"));
     }
 }

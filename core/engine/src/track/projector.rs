@@ -4,9 +4,8 @@
 //! `projector/metadata.tsv` (what is known of each sample) and `projector/sprite.png` (its
 //! picture).
 
-use super::atomic;
 use super::picture::Picture;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 use std::fmt::Write as _;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
@@ -49,21 +48,21 @@ pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
     let count = total.min(limit).min((SPRITE_SIDE / 8).pow(2));
     let chosen: Vec<usize> = (0..count).map(|i| i * total / count).collect();
 
-    let files = folder.join("projector");
-    std::fs::create_dir_all(&files).map_err(Error::file("create", &files))?;
+    let subfolder = folder.join("projector");
+    std::fs::create_dir_all(&subfolder).map_err(Error::file("create", &subfolder))?;
     let rows = rows_of(points.embeddings, &chosen)?;
-    atomic::replace_with(&files.join("tensors.tsv"), tensors(&rows).as_bytes())?;
-    atomic::replace_with(&files.join("metadata.tsv"), metadata(points.columns, &chosen).as_bytes())?;
+    files::write(&subfolder.join("tensors.tsv"), tensors(&rows).as_bytes())?;
+    files::write(&subfolder.join("metadata.tsv"), metadata(points.columns, &chosen).as_bytes())?;
     let thumbnail = match points.images {
         Some(images) => {
             let pictures = Picture::from_batch(&select(images, &chosen)?)?;
             let (sprite, width, height) = sprite(&pictures);
-            atomic::replace_with(&files.join("sprite.png"), &sprite.to_png()?)?;
+            files::write(&subfolder.join("sprite.png"), &sprite.to_png()?)?;
             Some((width, height))
         }
         None => None,
     };
-    atomic::replace_with(&folder.join("projector_config.pbtxt"), config(points.name, thumbnail).as_bytes())?;
+    files::write(&folder.join("projector_config.pbtxt"), config(points.name, thumbnail).as_bytes())?;
     Ok(count)
 }
 

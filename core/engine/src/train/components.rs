@@ -1,22 +1,22 @@
 //! The components of a run and the tensors they declared.
 
-use crate::recipe::{ComponentRecipe, Recipe};
-use crate::registry::Registry;
+use crate::recipe::Resolved;
 use crate::{Error, Result};
 use curricle_sdk::{Init, Kind, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
 use rand::RngExt;
+use std::sync::Arc;
 use tch::{Device, Tensor};
 
 /// What a recipe's `[loss]`, `[sampler]` and `[weights]` name, ready to work.
 pub struct Components {
     /// The loss.
-    pub loss: Box<dyn Loss>,
+    pub loss: Arc<dyn Loss>,
     /// What the loss declared, and the tensors made for it.
     pub loss_tensors: Declared,
     /// The sampler.
-    pub sampler: Box<dyn Sampler>,
+    pub sampler: Arc<dyn Sampler>,
     /// The weight scheme.
-    pub weights: Box<dyn WeightScheme>,
+    pub weights: Arc<dyn WeightScheme>,
     /// What the weight scheme declared, and the tensors made for it.
     pub weights_tensors: Declared,
 }
@@ -31,21 +31,20 @@ pub struct Declared {
 }
 
 impl Components {
-    /// Makes the components and the tensors they declare.
-    pub fn build(recipe: &Recipe, registry: &Registry, shape: &Shape, device: Device) -> Result<Self> {
-        let Recipe { loss, sampler, weights, .. } = recipe;
-        let loss = registry.loss(&loss.name, &loss.settings).map_err(named(Kind::Loss, &loss.name))?;
-        let sampler =
-            registry.sampler(&sampler.name, &sampler.settings).map_err(named(Kind::Sampler, &sampler.name))?;
-        let weights =
-            registry.weights(&weights.name, &weights.settings).map_err(named(Kind::Weights, &weights.name))?;
-        let declared = |specs: curricle_sdk::Result<Vec<TensorSpec>>, kind, component: &ComponentRecipe| {
-            let specs = specs.map_err(named(kind, &component.name))?;
-            Ok::<_, Error>(Declared::create(specs, recipe.seed, kind, device))
-        };
-        let loss_tensors = declared(guard(|| Ok(loss.tensors(shape))), Kind::Loss, &recipe.loss)?;
-        let weights_tensors = declared(guard(|| Ok(weights.tensors(shape))), Kind::Weights, &recipe.weights)?;
-        Ok(Self { loss, loss_tensors, sampler, weights, weights_tensors })
+    /// Creates the tensors that the recipe's components declare.
+    pub fn new(resolved: &Resolved, shape: &Shape, device: Device) -> Result<Self> {
+        let made = resolved.components.clone();
+        let (loss, weights) = (&resolved.recipe.loss.name, &resolved.recipe.weights.name);
+        let loss_specs = guard(|| Ok(made.loss.tensors(shape))).map_err(named(Kind::Loss, loss))?;
+        let weights_specs = guard(|| Ok(made.weights.tensors(shape))).map_err(named(Kind::Weights, weights))?;
+        let seed = resolved.recipe.seed;
+        Ok(Self {
+            loss: made.loss,
+            loss_tensors: Declared::create(loss_specs, seed, Kind::Loss, device),
+            sampler: made.sampler,
+            weights: made.weights,
+            weights_tensors: Declared::create(weights_specs, seed, Kind::Weights, device),
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::data::{Inputs, Part};
 use crate::recipe::Recipe;
 use crate::{Error, Result};
 use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tch::{Device, Tensor};
 
@@ -25,10 +26,10 @@ pub struct TrainingSet {
 }
 
 impl TrainingSet {
-    /// Moves the inputs to the device, with these labels instead of the part's own.
-    pub fn new(part: &Part, labels: Vec<i64>, device: Device) -> Self {
-        let labels_on_device = Tensor::from_slice(&labels).to_device(device);
-        Self { inputs: part.inputs.to_device(device), labels, labels_on_device }
+    /// Moves the inputs to the device.
+    pub fn new(part: &Part, device: Device) -> Self {
+        let labels_on_device = Tensor::from_slice(&part.labels).to_device(device);
+        Self { inputs: part.inputs.to_device(device), labels: part.labels.clone(), labels_on_device }
     }
 }
 
@@ -62,12 +63,12 @@ pub struct StepReport {
     pub global_step: u64,
     /// The epoch, counted from 0.
     pub epoch: u64,
-    /// Steps taken in this epoch, and steps it has.
-    pub step: (usize, usize),
+    /// Steps in this report.
+    pub steps: usize,
     /// Mean loss.
     pub loss: f64,
-    /// Learning rate of the last step, before group scales.
-    pub lr: f64,
+    /// Learning rate of each parameter group in the last step.
+    pub learning_rates: BTreeMap<String, f64>,
     /// What the loss logged, and the gradient's length.
     pub scalars: Vec<(String, f64)>,
     /// Samples seen.
@@ -138,7 +139,7 @@ impl<'a> Trainer<'a> {
         // All indices of the epoch go to the device in one copy.
         let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
         let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
-        let (mut times, mut samples, mut since) = (StepTimes::default(), 0, Instant::now());
+        let (mut times, mut steps, mut samples, mut since) = (StepTimes::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
                 return Ok(EpochEnd::Stopped);
@@ -151,6 +152,7 @@ impl<'a> Trainer<'a> {
             let logs = self.take_step(&ids, factor, logged, &mut times)?;
             self.step += 1;
             offset += size;
+            steps += 1;
             samples += size;
             if logged {
                 let (names, tensors): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
@@ -161,14 +163,14 @@ impl<'a> Trainer<'a> {
                 report(&StepReport {
                     global_step: self.optimizer.steps(),
                     epoch: self.epoch,
-                    step: (self.step, batches.len()),
+                    steps,
                     loss: window.mean(),
-                    lr: self.optimizer.base_lr() * factor,
+                    learning_rates: self.optimizer.learning_rates(factor),
                     scalars: names.into_iter().zip(others).collect(),
                     samples,
                     times,
                 })?;
-                (times, samples, since) = (StepTimes::default(), 0, Instant::now());
+                (times, steps, samples, since) = (StepTimes::default(), 0, 0, Instant::now());
             }
         }
         Ok(EpochEnd::Complete)
@@ -286,6 +288,7 @@ fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result
         parameters.push(Parameter {
             name,
             tensor: tensor.shallow_clone(),
+            group: group.to_string(),
             lr_scale: settings.lr_scale.unwrap_or(declared_scale),
             weight_decay: settings.weight_decay,
         });

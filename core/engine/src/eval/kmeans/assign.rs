@@ -1,13 +1,13 @@
 //! The nearest centre of each sample.
 
 use super::{Centres, State};
+use crate::eval::parallel;
 use crate::eval::search::Path;
 use crate::eval::space::{Rows, as_slice, margin};
-use rayon::prelude::*;
 use tch::{Device, Tensor};
 
-/// Values in one block of products: 16 MB.
-const BLOCK: usize = 4 << 20;
+/// Values in one block of products: 4 MB.
+const BLOCK: usize = 1 << 20;
 /// Values compared in one go.
 const LANES: usize = 16;
 
@@ -35,18 +35,35 @@ impl State<'_> {
         };
         let points = self.space.select(samples);
         let size = (BLOCK / clusters.len()).max(1);
-        let mut winners = Vec::with_capacity(samples.len());
-        for (block, start) in samples.chunks(size).zip((0..).step_by(size)) {
-            let products = bias.addmm(&points.narrow(0, start, block.len() as i64), &centres.tr());
-            match self.path {
-                Path::Tiles => winners.par_extend(judge.scan(block, as_slice(&products))),
-                Path::Torch => winners.extend(judge.filter(block, &products)),
-            }
-        }
-        for (&i, (cluster, closeness)) in samples.iter().zip(winners) {
+        let blocks = samples.chunks(size).zip((0..).step_by(size)).map(|(block, start)| Block {
+            samples: block,
+            points: points.narrow(0, start, block.len() as i64),
+            centres: centres.tr(),
+            bias: bias.shallow_clone(),
+        });
+        let winners: Vec<Vec<(u32, f64)>> = match self.path {
+            Path::Tiles => parallel::each(blocks.collect(), |block| judge.scan(block.samples, &block.closeness())),
+            Path::Torch => blocks.map(|block| judge.filter(block.samples, &block.closeness())).collect(),
+        };
+        for (&i, (cluster, closeness)) in samples.iter().zip(winners.into_iter().flatten()) {
             self.assignment[i as usize] = cluster;
             self.closeness[i as usize] = closeness;
         }
+    }
+}
+
+/// Samples to be compared with all clusters at once.
+struct Block<'a> {
+    samples: &'a [u32],
+    points: Tensor,
+    centres: Tensor,
+    bias: Tensor,
+}
+
+impl Block<'_> {
+    /// `<x, c> - |c|²/2` in f32, `[samples, clusters]`.
+    fn closeness(&self) -> Tensor {
+        self.bias.addmm(&self.points, &self.centres)
     }
 }
 
@@ -63,28 +80,29 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// CPU: reads each row twice, for its maximum and for what comes close to it.
-    fn scan(self, samples: &'a [u32], products: &'a [f32]) -> impl IndexedParallelIterator<Item = (u32, f64)> + 'a {
-        let products = products.par_chunks(self.clusters.len());
-        samples.par_iter().zip(products).with_min_len(16).map(move |(&sample, products)| {
-            let limit = self.limit(sample, maximum(products));
+    fn scan(self, samples: &[u32], closeness: &Tensor) -> Vec<(u32, f64)> {
+        let rows = as_slice(closeness).chunks_exact(self.clusters.len());
+        let winners = samples.iter().zip(rows).map(|(&sample, row)| {
+            let limit = self.limit(sample, maximum(row));
             let mut winner = self.incumbent(sample);
-            for (chunk, at) in products.chunks(LANES).zip((0..).step_by(LANES)) {
-                if chunk.iter().fold(false, |any, &p| any | (p >= limit)) {
+            for (chunk, at) in row.chunks(LANES).zip((0..).step_by(LANES)) {
+                if chunk.iter().fold(false, |any, &c| any | (c >= limit)) {
                     for c in (0..chunk.len()).filter(|&c| chunk[c] >= limit) {
                         winner = self.better(sample, winner, at + c);
                     }
                 }
             }
             winner
-        })
+        });
+        winners.collect()
     }
 
     /// Any device: only what comes close to the maximum leaves it.
-    fn filter(self, samples: &[u32], products: &Tensor) -> Vec<(u32, f64)> {
-        let best: Vec<f32> = read(&products.amax([1i64].as_slice(), false));
+    fn filter(self, samples: &[u32], closeness: &Tensor) -> Vec<(u32, f64)> {
+        let best: Vec<f32> = read(&closeness.amax([1i64].as_slice(), false));
         let limits: Vec<f32> = samples.iter().zip(best).map(|(&i, best)| self.limit(i, best)).collect();
-        let limits = Tensor::from_slice(&limits).view([-1, 1]).to_device(products.device());
-        let close: Vec<i64> = read(&products.ge_tensor(&limits).nonzero());
+        let limits = Tensor::from_slice(&limits).view([-1, 1]).to_device(closeness.device());
+        let close: Vec<i64> = read(&closeness.ge_tensor(&limits).nonzero());
         let mut winners: Vec<(u32, f64)> = samples.iter().map(|&i| self.incumbent(i)).collect();
         for pair in close.chunks_exact(2) {
             let row = pair[0] as usize;

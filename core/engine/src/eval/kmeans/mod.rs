@@ -69,15 +69,13 @@ pub(super) fn cluster(space: &Space, options: &KmeansOptions, path: Path) -> Clu
     let mut state = State::new(space, path);
     start::choose_centres(&mut state, options);
     let mut stale = vec![true; options.clusters];
-    let mut inertia = state.inertia();
-    for iterations in 1.. {
-        if iterations >= options.iterations {
-            return Clustering { assignment: state.assignment, inertia, iterations };
-        }
+    let (mut inertia, mut iterations) = (state.inertia(), 1);
+    while iterations < options.iterations {
         state.fill_empty_clusters(&mut stale);
         let moved = state.move_centres(&stale);
         let before = state.assignment.clone();
         state.reassign(&moved);
+        iterations += 1;
         stale.fill(false);
         for (&old, &new) in before.iter().zip(&state.assignment).filter(|(old, new)| old != new) {
             stale[old as usize] = true;
@@ -85,10 +83,10 @@ pub(super) fn cluster(space: &Space, options: &KmeansOptions, path: Path) -> Clu
         }
         let last = std::mem::replace(&mut inertia, state.inertia());
         if !stale.contains(&true) || last - inertia < options.tolerance * last {
-            return Clustering { assignment: state.assignment, inertia, iterations: iterations + 1 };
+            break;
         }
     }
-    unreachable!("the loop ends by returning")
+    Clustering { assignment: state.assignment, inertia, iterations }
 }
 
 /// The centres, in host memory.
@@ -176,7 +174,8 @@ impl<'a> State<'a> {
             }
         }
         let rows = self.space.rows();
-        let moves = |(((cluster, centre), half_norm), members): (((usize, &mut [f32]), &mut f64), &Vec<u32>)| {
+        let centres = self.centres.values.par_chunks_mut(rows.dim).zip(&mut self.centres.half_norms).zip(&members);
+        let moved = centres.enumerate().filter_map(|(cluster, ((centre, half_norm), members))| {
             let mean = mean(members.iter().map(|&m| rows.row(m)), rows.dim)?;
             if mean == centre {
                 return None;
@@ -184,9 +183,8 @@ impl<'a> State<'a> {
             centre.copy_from_slice(&mean);
             *half_norm = dot(centre, centre) / 2.0;
             Some(cluster as u32)
-        };
-        let centres = self.centres.values.par_chunks_mut(rows.dim).enumerate();
-        centres.zip(&mut self.centres.half_norms).zip(&members).filter_map(moves).collect()
+        });
+        moved.collect()
     }
 
     /// Finds every sample's nearest centre after these centres moved.

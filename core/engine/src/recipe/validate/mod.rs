@@ -16,9 +16,14 @@ use serde_json::Value as Json;
 
 /// The recipe with its defaults, and all that is wrong with it.
 pub fn validate(root: Node, schema: &Schema) -> (Node, Vec<Problem>) {
+    validate_table(root, schema, "")
+}
+
+/// The same for a single table of a recipe, for which the schema alone stands.
+pub fn validate_table(table: Node, schema: &Schema, path: &str) -> (Node, Vec<Problem>) {
     let mut walk = Walk { schema, problems: Vec::new() };
-    let root = walk.node(root, schema.as_json(), "");
-    (root, walk.problems)
+    let table = walk.node(table, schema.as_json(), path);
+    (table, walk.problems)
 }
 
 struct Walk<'s> {
@@ -89,7 +94,7 @@ impl<'s> Walk<'s> {
                 (_, b) => format!("at most {}", b.unwrap_or_default()),
             };
             let message = format!("`{path}` must have {wanted} elements, not {length}");
-            self.problems.push(Problem::new(origin, message).at(path).label(format!("{length} elements")));
+            self.problems.push(Problem::new(origin, message).at(path).label(format!("has {length}")));
         }
         let rule_of = |index: usize| match &rule["items"] {
             Json::Array(each) => each.get(index).or_else(|| rule.get("additionalItems")),

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 /// The variant of a tagged table, for messages.
 pub(super) struct Variant<'a> {
+    key: &'a str,
     name: &'a str,
     all: &'a [(&'a str, &'a Json)],
 }
@@ -24,10 +25,12 @@ impl<'s> Walk<'s> {
         };
         let chosen = table.get_str(key).and_then(|name| variants.iter().find(|(variant, _)| *variant == name));
         if let Some((name, rule)) = chosen {
-            let table = self.table(table, &origin, rule, path, Some(&Variant { name, all: variants }));
+            let table = self.table(table, &origin, rule, path, Some(&Variant { key, name, all: variants }));
             return Node { value: Value::Table(table), origin };
         }
         let there_are = "there are:";
+        let last = path.rsplit('.').next().unwrap_or(path);
+        let what = if key == "name" { last.to_string() } else { format!("{last} {key}") };
         let problem = match table.get(key) {
             None => Problem::new(&origin, format!("`[{path}]` does not say which: `{key}` is missing"))
                 .label(format!("needs `{key} = \"…\"`"))
@@ -35,9 +38,9 @@ impl<'s> Walk<'s> {
             Some(entry) => match &entry.node.value {
                 Value::String(word) => {
                     let help = suggest::help(word, &names, there_are);
-                    Problem::new(&entry.node.origin, format!("there is no {path} `{word}`"))
-                        .label(format!("unknown {path}"))
-                        .help(help.unwrap_or_else(|| format!("no {path} is registered in this program")))
+                    Problem::new(&entry.node.origin, format!("there is no {what} `{word}`"))
+                        .label(format!("unknown {what}"))
+                        .help(help.unwrap_or_else(|| format!("no {what} is registered in this program")))
                 }
                 _ => Problem::new(
                     &entry.node.origin,
@@ -76,6 +79,9 @@ impl<'s> Walk<'s> {
         let properties: Vec<_> = rule["properties"].as_object().into_iter().flatten().collect();
         let names: Vec<_> = properties.iter().map(|(key, _)| key.as_str()).collect();
         let required = |key: &str| rule["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));
+        // Of a misspelt setting one complaint is enough: the other would say that it is missing.
+        let unknown = table.iter().map(|e| e.key.as_str()).filter(|key| !names.contains(key));
+        let misspelt: Vec<_> = unknown.filter_map(|key| suggest::nearest(key, names.iter().copied())).collect();
         for (key, rule) in properties {
             if let Some(Entry { key, key_origin, node }) = table.remove(key) {
                 let node = self.node(node, rule, &below(&key));
@@ -83,7 +89,7 @@ impl<'s> Walk<'s> {
             } else if let Some(node) = rule.get("default").and_then(Node::from_default) {
                 let node = self.node(node, rule, &below(key));
                 result.insert(Entry { key: key.clone(), key_origin: Origin::Default, node });
-            } else if required(key) {
+            } else if required(key) && !misspelt.contains(&key.as_str()) {
                 self.missing(&result, origin, key, rule, &below(key), path);
             }
         }
@@ -121,7 +127,7 @@ impl<'s> Walk<'s> {
             }
             _ => format!(" ({})", self.schema.describe(rule)),
         };
-        let mut help = format!("{}{choices}", what.trim_end_matches('.'));
+        let mut help = format!("{}{choices}", fragment(&what));
         if let Some(old) = &table.replaced {
             // Else a user who sees the setting in the base recipe would not understand.
             help.push_str(&format!(
@@ -133,12 +139,17 @@ impl<'s> Walk<'s> {
     }
 
     fn unknown(&mut self, key: &str, origin: &Origin, known: &[&str], path: &str, variant: Option<&Variant>) {
-        let owner = variant.map_or_else(|| "it".to_string(), |v| format!("`{}`", v.name));
+        let owner = match variant {
+            Some(variant) => format!("`{}`", variant.name),
+            None if path.is_empty() => "a recipe".to_string(),
+            None => "it".to_string(),
+        };
+        let known: Vec<_> = known.iter().copied().filter(|name| variant.is_none_or(|v| v.key != *name)).collect();
         let place = if path.is_empty() { "the recipe".to_string() } else { format!("`[{path}]`") };
         let full = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
         let help = match suggest::nearest(key, known.iter().copied()) {
-            Some(_) => suggest::help(key, known, &format!("{owner} has:")),
-            None => self.elsewhere(key, variant).or_else(|| suggest::help(key, known, &format!("{owner} has:"))),
+            Some(_) => suggest::help(key, &known, &format!("{owner} has:")),
+            None => self.elsewhere(key, variant).or_else(|| suggest::help(key, &known, &format!("{owner} has:"))),
         };
         let problem = Problem::new(origin, format!("unknown setting `{key}` in {place}"))
             .at(full)
@@ -163,5 +174,15 @@ impl<'s> Walk<'s> {
             _ => false,
         });
         found.map(|(table, _)| format!("did you mean `{table}.{key}`?"))
+    }
+}
+
+/// A sentence of a doc comment as part of another one.
+fn fragment(sentence: &str) -> String {
+    let sentence = sentence.trim_end_matches('.');
+    let mut letters = sentence.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
+        _ => sentence.to_string(),
     }
 }

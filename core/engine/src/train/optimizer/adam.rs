@@ -17,12 +17,13 @@ impl Rule for Adam {
 
     fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, step: u64) {
         let [mean, square] = moments else { return };
+        // Shares memory with the parameter's gradient, which is cleared after the step.
         let mut gradient = gradient.shallow_clone();
         if rates.weight_decay != 0.0 {
             if self.decoupled {
                 let _ = parameter.g_mul_scalar_(1.0 - rates.lr * rates.weight_decay);
             } else {
-                gradient = gradient + &*parameter * rates.weight_decay;
+                gradient += &*parameter * rates.weight_decay;
             }
         }
         let [beta1, beta2] = self.betas;

@@ -9,7 +9,7 @@ mod sgd;
 
 use crate::recipe::OptimizerRecipe;
 use crate::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tch::Tensor;
 
 /// One update formula.
@@ -35,6 +35,8 @@ pub struct Parameter {
     pub name: String,
     /// The tensor itself; gradients are read from it.
     pub tensor: Tensor,
+    /// The parameter group it belongs to.
+    pub group: String,
     /// Times the learning rate of the step.
     pub lr_scale: f64,
     /// Instead of the optimiser's own weight decay.
@@ -82,9 +84,10 @@ impl Optimizer {
         Self { rule, slots, base_lr, weight_decay, steps: 0 }
     }
 
-    /// The recipe's learning rate, before schedule and groups.
-    pub fn base_lr(&self) -> f64 {
-        self.base_lr
+    /// The learning rate of each parameter group when the schedule gives `lr_factor`.
+    pub fn learning_rates(&self, lr_factor: f64) -> BTreeMap<String, f64> {
+        let rate = |p: &Parameter| (p.group.clone(), self.base_lr * lr_factor * p.lr_scale);
+        self.slots.iter().map(|slot| rate(&slot.parameter)).collect()
     }
 
     /// One step with the learning rate multiplied by `lr_factor`; gradients are cleared.
@@ -177,10 +180,14 @@ mod tests {
         ((x - 1.0).square() * scale).sum(Kind::Float)
     }
 
+    fn parameter(x: &Tensor) -> Parameter {
+        let (name, group) = ("x".into(), "backbone".into());
+        Parameter { name, tensor: x.shallow_clone(), group, lr_scale: 1.0, weight_decay: None }
+    }
+
     fn ours(recipe: &OptimizerRecipe, steps: usize) -> Tensor {
         let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
-        let parameter = Parameter { name: "x".into(), tensor: x.shallow_clone(), lr_scale: 1.0, weight_decay: None };
-        let mut optimizer = Optimizer::new(recipe, vec![parameter]);
+        let mut optimizer = Optimizer::new(recipe, vec![parameter(&x)]);
         for _ in 0..steps {
             objective(&x).backward();
             optimizer.step(1.0, None, false);
@@ -239,14 +246,13 @@ mod tests {
         let uninterrupted = ours(&recipe, 10);
 
         let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
-        let parameter = || Parameter { name: "x".into(), tensor: x.shallow_clone(), lr_scale: 1.0, weight_decay: None };
-        let mut first = Optimizer::new(&recipe, vec![parameter()]);
+        let mut first = Optimizer::new(&recipe, vec![parameter(&x)]);
         for _ in 0..4 {
             objective(&x).backward();
             first.step(1.0, None, false);
         }
         let saved = first.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();
-        let mut second = Optimizer::new(&recipe, vec![parameter()]);
+        let mut second = Optimizer::new(&recipe, vec![parameter(&x)]);
         second.restore(&saved, first.steps()).unwrap();
         for _ in 0..6 {
             objective(&x).backward();
@@ -260,9 +266,7 @@ mod tests {
         let recipe = OptimizerRecipe::Sgd { lr: 1.0, momentum: 0.0, nesterov: false, weight_decay: 0.0 };
         let step = |clip: f64| {
             let x = Tensor::from_slice(&[3.0f32, 4.0]).set_requires_grad(true);
-            let parameter =
-                Parameter { name: "x".into(), tensor: x.shallow_clone(), lr_scale: 1.0, weight_decay: None };
-            let mut optimizer = Optimizer::new(&recipe, vec![parameter]);
+            let mut optimizer = Optimizer::new(&recipe, vec![parameter(&x)]);
             (x.square().sum(Kind::Float) / 2.0).backward();
             let norm = optimizer.step(1.0, Some(clip), false).unwrap();
             assert!((norm.double_value(&[]) - 5.0).abs() < 1e-6);

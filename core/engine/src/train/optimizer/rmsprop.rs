@@ -16,9 +16,10 @@ impl Rule for Rmsprop {
 
     fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, _step: u64) {
         let Some((square, velocity)) = moments.split_first_mut() else { return };
+        // Shares memory with the parameter's gradient, which is cleared after the step.
         let mut gradient = gradient.shallow_clone();
         if rates.weight_decay != 0.0 {
-            gradient = gradient + &*parameter * rates.weight_decay;
+            gradient += &*parameter * rates.weight_decay;
         }
         let _ = square.g_mul_scalar_(self.alpha);
         let _ = square.g_add_(&(gradient.square() * (1.0 - self.alpha)));

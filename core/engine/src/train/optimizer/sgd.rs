@@ -14,9 +14,10 @@ impl Rule for Sgd {
     }
 
     fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, _step: u64) {
+        // Shares memory with the parameter's gradient, which is cleared after the step.
         let mut direction = gradient.shallow_clone();
         if rates.weight_decay != 0.0 {
-            direction = direction + &*parameter * rates.weight_decay;
+            direction += &*parameter * rates.weight_decay;
         }
         if let [velocity] = moments {
             let _ = velocity.g_mul_scalar_(self.momentum);

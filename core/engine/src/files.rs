@@ -3,25 +3,37 @@
 use crate::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// Writes a file so that a reader, or the next start after a crash, sees all of it or nothing.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
-    write_with(path, |file| file.write_all(contents))
+    write_with(path, |file| file.write_all(contents).map_err(Error::file("write", path)))
 }
 
 /// The same for contents that are written piece by piece.
-pub fn write_with(path: &Path, fill: impl FnOnce(&mut std::fs::File) -> std::io::Result<()>) -> Result<()> {
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let attempt = || {
-        let mut temporary = tempfile::Builder::new().prefix(".writing-").suffix(".tmp").tempfile_in(folder)?;
-        fill(temporary.as_file_mut())?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(path).map_err(|e| e.error)?;
-        Ok(())
-    };
-    attempt().map_err(Error::file("write", path))
+    let failed = || Error::file("write", path);
+    let mut temporary = builder().tempfile_in(folder).map_err(failed())?;
+    let mut file = BufWriter::new(temporary.as_file_mut());
+    fill(&mut file)?;
+    file.flush().map_err(failed())?;
+    drop(file);
+    temporary.as_file().sync_all().map_err(failed())?;
+    temporary.persist(path).map_err(|e| failed()(e.error))?;
+    Ok(())
+}
+
+/// Temporary files are for their owner only unless told otherwise, and run folders are shared; the
+/// umask still applies.
+fn builder<'a>() -> tempfile::Builder<'a, 'a> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".writing-").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
 }
 
 /// Writes a value as readable JSON.
@@ -53,8 +65,8 @@ mod tests {
         let path = folder.path().join("result.json");
         write(&path, b"old").unwrap();
         let failed = write_with(&path, |file| {
-            file.write_all(b"half")?;
-            Err(std::io::Error::other("disk full"))
+            file.write_all(b"half").map_err(Error::file("write", &path))?;
+            Err(Error::file("write", &path)(std::io::Error::other("disk full")))
         });
         let message = failed.unwrap_err().to_string();
         assert!(message.contains("cannot write") && message.contains("disk full"), "{message}");

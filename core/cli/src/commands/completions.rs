@@ -1,0 +1,21 @@
+//! `curricle completions`
+
+use crate::{Cli, output};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use curricle_engine::Result;
+
+/// Print a shell's completion script.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "For example: curricle completions bash > ~/.local/share/bash-completion/completions/curricle")]
+pub struct Args {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Prints the script.
+pub fn run(args: &Args) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "curricle", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}

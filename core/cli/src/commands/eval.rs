@@ -1,0 +1,141 @@
+//! `curricle eval`: how good are embeddings from anywhere?
+
+use comfy_table::{CellAlignment, Table, presets};
+use curricle_engine::device::{self, DeviceChoice};
+use curricle_engine::eval::{ClusterOptions, EmbeddingFile, EvalOptions, Metrics, evaluate};
+use curricle_engine::{Error, Result};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Measure Recall@K, R-precision, MAP@R, NMI and AMI of embeddings
+///
+/// The file is a safetensors file with `embeddings [N, D]` (F16, BF16, F32 or F64), `labels [N]`
+/// (integers) and optionally `query [N]` (BOOL or U8): samples marked in `query` search among
+/// those that are not; without it every sample searches all others. Embeddings are compared by
+/// cosine similarity. The numbers do not depend on device or threads.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Safetensors file with the embeddings and labels
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Values of K for Recall@K
+    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8")]
+    recall: Vec<std::num::NonZeroUsize>,
+    /// Leave out NMI and AMI, which need k-means
+    #[arg(long)]
+    no_cluster: bool,
+    /// Restarts of k-means over which NMI and AMI are averaged
+    #[arg(long, value_name = "N", default_value = "3")]
+    restarts: std::num::NonZeroUsize,
+    /// Seed of k-means
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`
+    #[arg(long, value_name = "DEVICE", default_value_t)]
+    device: DeviceChoice,
+    /// Number of threads
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print JSON; shares are fractions from 0 to 1 there
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads the file, evaluates it and prints the numbers.
+pub fn run(args: &Args) -> Result<()> {
+    let device = device::resolve(args.device)?;
+    device::set_threads(args.threads)?;
+    let file = EmbeddingFile::read(&args.file, device)?;
+    let options = EvalOptions {
+        recall_at: args.recall.iter().map(|k| k.get()).collect(),
+        cluster: (!args.no_cluster).then(|| ClusterOptions { restarts: args.restarts.get(), seed: args.seed }),
+    };
+    let metrics = evaluate(&file.input(), &options).map_err(|error| match error {
+        Error::Failed(message) => Error::Format { path: args.file.clone(), message },
+        other => other,
+    })?;
+    let text = if args.json { json(&file, &metrics)? } else { table(&file, &metrics) };
+    anstream::stdout().write_all(text.as_bytes()).map_err(Error::file("write", "standard output"))
+}
+
+fn classes(file: &EmbeddingFile) -> usize {
+    file.labels.iter().collect::<BTreeSet<_>>().len()
+}
+
+fn json(file: &EmbeddingFile, metrics: &Metrics) -> Result<String> {
+    let failed = |e: serde_json::Error| Error::Failed(e.to_string());
+    let mut report = serde_json::json!({
+        "samples": file.labels.len(),
+        "classes": classes(file),
+        "dimensions": file.embeddings.size()[1],
+        "normalised": file.needs_normalising,
+    });
+    if let (Some(report), serde_json::Value::Object(metrics)) =
+        (report.as_object_mut(), serde_json::to_value(metrics).map_err(failed)?)
+    {
+        report.extend(metrics);
+    }
+    Ok(serde_json::to_string_pretty(&report).map_err(failed)? + "\n")
+}
+
+fn table(file: &EmbeddingFile, metrics: &Metrics) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["metric", "%"]);
+    for (name, value) in metrics.scalars() {
+        table.add_row([name, format!("{:.2}", 100.0 * value)]);
+    }
+    if let Some(numbers) = table.column_mut(1) {
+        numbers.set_cell_alignment(CellAlignment::Right);
+    }
+    let protocol = if file.query.is_some() { "searching the gallery" } else { "each searching all other samples" };
+    let mut text = format!(
+        "{} samples of {} classes, {} dimensions; {} queries, {protocol}\n",
+        file.labels.len(),
+        classes(file),
+        file.embeddings.size()[1],
+        metrics.queries
+    );
+    if metrics.excluded > 0 {
+        text += &format!("left out: {} queries, because nothing else has their class\n", metrics.excluded);
+    }
+    if file.needs_normalising {
+        text += "note: the embeddings did not have norm 1 and were normalised\n";
+    }
+    format!("{text}\n{}\n", table.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::Tensor;
+
+    fn example() -> (EmbeddingFile, Metrics) {
+        let file = EmbeddingFile {
+            embeddings: Tensor::from_slice(&[1.0_f32, 0.0, 0.9, 0.1, 0.0, 1.0, 0.1, 0.9, 3.0, 3.0]).view([5, 2]),
+            labels: vec![4, 4, 9, 9, 7],
+            query: None,
+            needs_normalising: true,
+        };
+        let metrics = evaluate(&file.input(), &EvalOptions { recall_at: vec![1, 2], cluster: None }).unwrap();
+        (file, metrics)
+    }
+
+    #[test]
+    fn the_table_is_in_percent_and_says_what_was_done() {
+        let (file, metrics) = example();
+        let text = table(&file, &metrics);
+        assert!(text.starts_with("5 samples of 3 classes, 2 dimensions; 4 queries, each searching all other samples\n"));
+        assert!(text.contains("left out: 1 queries") && text.contains("were normalised"), "{text}");
+        let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert!(rows.contains(&vec!["recall@1", "100.00"]), "{text}");
+    }
+
+    #[test]
+    fn json_holds_fractions() {
+        let (file, metrics) = example();
+        let report: serde_json::Value = serde_json::from_str(&json(&file, &metrics).unwrap()).unwrap();
+        assert_eq!((&report["recall"]["1"], &report["excluded"]), (&serde_json::json!(1.0), &serde_json::json!(1)));
+        assert_eq!((&report["normalised"], &report["nmi"]), (&serde_json::json!(true), &serde_json::Value::Null));
+    }
+}

@@ -1,0 +1,30 @@
+//! `curricle explain`
+
+use super::SetArgs;
+use crate::output;
+use curricle_engine::Result;
+use curricle_engine::recipe;
+use curricle_engine::registry::Registry;
+use std::path::PathBuf;
+
+/// Print a recipe with everything it extends and every default, and where each value comes from.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The recipe.
+    recipe: PathBuf,
+    #[command(flatten)]
+    set: SetArgs,
+    /// Leave out where values come from: the recipe as a run would store it.
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Prints the resolved recipe; warnings go to standard error.
+pub fn run(args: &Args) -> Result<()> {
+    let resolved = recipe::load(&args.recipe, &args.set.sets, &Registry::built_in())?;
+    output::warnings(&resolved.warnings);
+    if args.plain {
+        return output::print(&resolved.to_toml());
+    }
+    output::print(&format!("# hash {}\n\n{}", resolved.short_hash(), resolved.explain()))
+}

@@ -1,0 +1,109 @@
+//! `curricle list`
+
+use crate::output;
+use curricle_engine::recipe::{Choice, Listing, Schema, Setting, listings, nearest};
+use curricle_engine::registry::Registry;
+use curricle_engine::{Error, Result};
+
+/// List what recipes can choose from: losses, samplers, data sources, optimisers and more.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this table of a recipe, with every setting explained, e.g. `loss`.
+    kind: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints everything briefly, or one kind at length.
+pub fn run(args: &Args) -> Result<()> {
+    let all = listings(&Schema::of_recipes(&Registry::built_in()));
+    let Some(wanted) = &args.kind else {
+        return if args.json { output::print_json(&all) } else { output::print(&join(&all, brief)) };
+    };
+    // `list losses` is as clear as `list loss`.
+    let is_wanted = |l: &&Listing| l.kind == *wanted || plural(&l.kind) == *wanted;
+    let listing = all.iter().find(is_wanted).ok_or_else(|| unknown(wanted, &all))?;
+    if args.json { output::print_json(listing) } else { output::print(&at_length(listing)) }
+}
+
+fn plural(kind: &str) -> String {
+    if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") }
+}
+
+fn unknown(wanted: &str, all: &[Listing]) -> Error {
+    let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
+    let hint = nearest(wanted, kinds.iter().copied()).map(|k| format!("did you mean `{k}`? ")).unwrap_or_default();
+    Error::Usage(format!("there is nothing called `{wanted}` to list; {hint}there are: {}", kinds.join(", ")))
+}
+
+fn join(listings: &[Listing], show: fn(&Listing) -> String) -> String {
+    listings.iter().map(show).collect::<Vec<_>>().join("\n")
+}
+
+fn brief(listing: &Listing) -> String {
+    let mut text = heading(listing);
+    for choice in &listing.choices {
+        text += &format!("  {:22}{}\n", choice.name, choice.summary);
+        let top = choice.settings.iter().filter(|s| !s.name.contains('.'));
+        let settings: Vec<_> = top.map(with_default).collect();
+        if !settings.is_empty() {
+            text += &format!("  {:22}{}\n", "", settings.join("  "));
+        }
+    }
+    text
+}
+
+fn heading(listing: &Listing) -> String {
+    format!("{}: {}\n", listing.kind, listing.summary)
+}
+
+fn with_default(setting: &Setting) -> String {
+    match &setting.default {
+        Some(default) => format!("{}={default}", setting.name),
+        None if setting.required => format!("{} (required)", setting.name),
+        None => setting.name.clone(),
+    }
+}
+
+fn at_length(listing: &Listing) -> String {
+    let choices: Vec<_> = listing.choices.iter().map(|choice| described(listing, choice)).collect();
+    format!("{}\n{}", heading(listing), choices.join("\n"))
+}
+
+fn described(listing: &Listing, choice: &Choice) -> String {
+    let mut text = format!("{} = \"{}\"\n    {}\n", listing.key, choice.name, choice.summary);
+    for setting in &choice.settings {
+        let mut facts = vec![setting.value.clone()];
+        match &setting.default {
+            Some(default) => facts.push(format!("default {default}")),
+            None if setting.required => facts.push("required".into()),
+            None => facts.push("optional".into()),
+        }
+        facts.extend(setting.only_if.as_ref().map(|condition| format!("if {condition}")));
+        text += &format!("    {}: {}\n", setting.name, facts.join(", "));
+        if !setting.description.is_empty() {
+            text += &format!("        {}\n", setting.description);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_are_understood() {
+        assert_eq!(plural("loss"), "losses");
+        assert_eq!(plural("backbone"), "backbones");
+    }
+
+    #[test]
+    fn a_required_setting_is_marked_and_a_default_shown() {
+        let all = listings(&Schema::of_recipes(&Registry::built_in()));
+        let optimizer = all.iter().find(|l| l.kind == "optimizer").unwrap();
+        assert!(brief(optimizer).contains("lr (required)  momentum=0.0"), "{}", brief(optimizer));
+        assert!(at_length(optimizer).contains("    lr: a number at least 0, required\n        Learning rate.\n"));
+    }
+}

@@ -1,0 +1,116 @@
+//! What the program says, and how loudly.
+//!
+//! Results go to standard output, everything else to standard error. A reader that has seen
+//! enough (`curricle list | head`) is not an error.
+
+use anstream::{AutoStream, ColorChoice};
+use clap::ValueEnum;
+use curricle_engine::recipe::{self, Problem};
+use curricle_engine::{Error, Result};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+
+/// Options of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Args {
+    /// Print results and errors only.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more about what is going on.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    /// Colour: `auto` uses it on terminals unless `NO_COLOR` is set.
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    color: Color,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// How much to say besides results and errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Nothing.
+    Quiet,
+    /// What matters.
+    Normal,
+    /// Also why.
+    Verbose,
+}
+
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+/// Makes the options hold for the whole program.
+pub fn set_up(args: &Args) {
+    let choice = match args.color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    };
+    choice.write_global();
+    let verbosity = match (args.quiet, args.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let _ = VERBOSITY.set(verbosity);
+}
+
+/// How much to say.
+pub fn verbosity() -> Verbosity {
+    *VERBOSITY.get().unwrap_or(&Verbosity::Normal)
+}
+
+/// Prints a result.
+pub fn print(text: &str) -> Result<()> {
+    written(io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()))
+}
+
+/// Prints a result for programs.
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
+    print(&(text + "\n"))
+}
+
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::file("write", "standard output")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Shows warnings about a recipe, unless `--quiet`.
+pub fn warnings(found: &[Problem]) {
+    if verbosity() > Verbosity::Quiet {
+        problems(found);
+    }
+}
+
+/// Shows problems or warnings of recipes, each with the place underlined.
+pub fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
+    let stderr = io::stderr();
+    let colour = AutoStream::choice(&stderr) != ColorChoice::Never;
+    let text = recipe::render(problems, width(), colour);
+    let _ = stderr.lock().write_all(text.as_bytes());
+}
+
+/// Shows why a command failed.
+pub fn error(error: &Error) {
+    match error {
+        Error::Recipe(found) => problems(found.iter()),
+        Error::Reported(_) => {}
+        other => problems([&Problem::new(&recipe::Origin::Default, other.to_string())]),
+    }
+}
+
+/// Columns to fill: those of the terminal within reason.
+pub fn width() -> usize {
+    let terminal = io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
+    terminal.map_or(100, usize::from).clamp(60, 120)
+}

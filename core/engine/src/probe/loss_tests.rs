@@ -1,0 +1,118 @@
+//! `probe loss` with a loss small enough to check by hand.
+
+use super::*;
+use curricle_sdk::prelude::*;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// `scale Σ_i w_i <x_i, t_(y_i)>`: its derivatives can be read off.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Linear {
+    scale: f64,
+}
+
+impl Default for Linear {
+    fn default() -> Self {
+        Self { scale: 1.0 }
+    }
+}
+
+impl Loss for Linear {
+    fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor, Error> {
+        let targets = batch.tensors.get("targets").index_select(0, batch.labels);
+        let rows = (batch.embeddings * targets).sum_dim_intlist(1, false, None);
+        Ok((rows * batch.weights_or_ones()).sum(None) * self.scale)
+    }
+
+    fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
+        vec![TensorSpec::trainable("targets", [shape.classes, shape.embedding], Init::Normal { std: 0.5 })]
+    }
+}
+
+use curricle_sdk::Error;
+register_loss!("probe_test_linear", Linear, "for tests");
+
+fn batch() -> Vec<(&'static str, Tensor)> {
+    vec![
+        ("embeddings", Tensor::from_slice2(&[[1.0f64, 0.0], [0.0, 1.0], [0.6, 0.8]])),
+        ("labels", Tensor::from_slice(&[0i64, 1, 1])),
+        ("weights", Tensor::from_slice(&[1.0f64, 0.5, 0.25])),
+        ("targets", Tensor::from_slice2(&[[1.0f64, 2.0], [3.0, 4.0], [5.0, 6.0]])),
+    ]
+}
+
+fn write(folder: &tempfile::TempDir, tensors: &[(&str, Tensor)]) -> PathBuf {
+    let path = folder.path().join("in.safetensors");
+    Tensor::write_safetensors(tensors, &path).unwrap();
+    path
+}
+
+fn probe(tensors: &[(&str, Tensor)], settings: &Value, steps: usize) -> crate::Result<LossProbed> {
+    let folder = tempfile::tempdir().unwrap();
+    let input = write(&folder, tensors);
+    let probe = LossProbe { name: "probe_test_linear", settings, input: &input, seed: 1 };
+    probe.run(&Registry::built_in(), steps)
+}
+
+fn numbers(probed: &LossProbed, name: &str) -> Vec<f64> {
+    let found = probed.tensors.iter().find(|(n, _)| n == name).unwrap();
+    Vec::<f64>::try_from(found.1.flatten(0, -1).to_kind(Kind::Double)).unwrap()
+}
+
+#[test]
+fn loss_and_derivatives_come_out_once() {
+    // Timing repeats the step; derivatives must not add up.
+    let probed = probe(&batch(), &json!({"scale": 2}), 3).unwrap();
+    assert_eq!(probed.times.len(), 3);
+    assert_eq!(numbers(&probed, "loss"), [2.0 * (1.0 + 0.5 * 4.0 + 0.25 * (1.8 + 3.2))]);
+    assert_eq!(numbers(&probed, "grad"), [2.0, 4.0, 3.0, 4.0, 1.5, 2.0]);
+    assert_eq!(numbers(&probed, "grad.targets"), [2.0, 0.0, 0.3, 1.4, 0.0, 0.0]);
+}
+
+#[test]
+fn results_keep_the_precision_and_can_be_written() {
+    let mut single = batch();
+    single[0].1 = single[0].1.to_kind(Kind::Float);
+    let probed = probe(&single, &json!({}), 0).unwrap();
+    assert!(probed.tensors.iter().all(|(_, t)| t.kind() == Kind::Float));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.safetensors");
+    probed.write(&path).unwrap();
+    assert_eq!(Tensor::read_safetensors(&path).unwrap().len(), 3);
+}
+
+#[test]
+fn tensors_that_are_not_given_start_from_the_seed() {
+    let without = &batch()[..2];
+    let first = probe(without, &json!({}), 0).unwrap();
+    assert_eq!(numbers(&first, "loss"), numbers(&probe(without, &json!({}), 0).unwrap(), "loss"));
+    assert!(numbers(&first, "grad").iter().all(|g| *g != 0.0 && g.abs() < 3.0));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let message = |tensors: &[(&str, Tensor)], settings: Value| probe(tensors, &settings, 0).unwrap_err().to_string();
+    let unknown = message(&batch(), json!({"sclae": 1}));
+    assert_eq!(unknown, "loss `probe_test_linear` has no setting `sclae`; did you mean `scale`? (it has `scale`)");
+    assert!(message(&batch()[..1], json!({})).ends_with("there is no tensor `labels`"));
+    assert!(message(&batch()[1..], json!({})).ends_with("there is no tensor `embeddings`"));
+    let mut heavy = batch();
+    heavy[2].1 = &heavy[2].1 * 4.0;
+    assert!(message(&heavy, json!({})).ends_with("`weights` must lie between 0 and 1"));
+    let mut narrow = batch();
+    narrow[3].1 = narrow[3].1.narrow(1, 0, 1).contiguous();
+    assert!(message(&narrow, json!({})).ends_with("`targets` must be [2, 2] floats, is [3, 1] in Double"));
+    let mut more = batch();
+    more.push(("proxies", Tensor::from_slice(&[1.0])));
+    assert!(message(&more, json!({})).contains("what to do with tensor `proxies`"));
+}
+
+#[test]
+fn an_unknown_loss_lists_those_there_are() {
+    let settings = json!({});
+    let probe = LossProbe { name: "nothing", settings: &settings, input: Path::new("in"), seed: 1 };
+    let error = probe.run(&Registry::built_in(), 0).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("probe_test_linear"), "{error}");
+}

@@ -1,0 +1,158 @@
+//! What a run shows of itself in TensorBoard and `metrics.jsonl`.
+
+use crate::Result;
+use crate::data::{Inputs, Part};
+use crate::eval::{self, Metrics};
+use crate::recipe::TrackRecipe;
+use crate::track::{Tracker, grid};
+use crate::train::StepReport;
+use tch::{Device, Kind, Tensor};
+
+/// Queries and neighbours in a retrieval grid.
+const GRID: (usize, usize) = (8, 8);
+/// Samples whose similarities are shown as histograms.
+const SIMILARITY_SAMPLES: usize = 500;
+/// Samples in a grid of the lowest or highest weights.
+const WEIGHT_GRID: usize = 24;
+
+/// Writes what happened in some steps.
+pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
+    let seconds = report.times.total.as_secs_f64().max(f64::MIN_POSITIVE);
+    let share = |part: std::time::Duration| part.as_secs_f64() / seconds;
+    let mut scalars = vec![("train/loss".to_string(), report.loss)];
+    scalars.extend(report.learning_rates.iter().map(|(group, lr)| (format!("train/lr/{group}"), *lr)));
+    scalars.extend(report.scalars.iter().cloned());
+    scalars.extend([
+        ("time/step_ms".to_string(), 1e3 * seconds / report.steps as f64),
+        ("time/images_per_second".to_string(), report.samples as f64 / seconds),
+        ("time/share/forward".to_string(), share(report.times.forward)),
+        ("time/share/loss".to_string(), share(report.times.loss)),
+        ("time/share/backward".to_string(), share(report.times.backward)),
+        ("time/share/optimizer".to_string(), share(report.times.optimizer)),
+        ("time/share/outside".to_string(), share(report.times.outside())),
+    ]);
+    tracker.scalars(&scalars, report.global_step, report.epoch + 1)
+}
+
+/// Writes the metrics of an evaluation, and what there is to see of it.
+pub(super) fn evaluation(
+    tracker: &mut Tracker,
+    track: &TrackRecipe,
+    metrics: &Metrics,
+    embeddings: &Tensor,
+    test: &Part,
+    step: u64,
+    epoch: u64,
+) -> Result<()> {
+    let scalars: Vec<_> = metrics.scalars().into_iter().map(|(name, value)| (format!("eval/{name}"), value)).collect();
+    tracker.scalars(&scalars, step, epoch)?;
+    if track.histograms {
+        let (positive, negative) = similarities(embeddings, &test.labels);
+        tracker.histogram("similarity/positive", &positive, step);
+        tracker.histogram("similarity/negative", &negative, step);
+    }
+    if let (true, Inputs::Images(images)) = (track.images, &test.inputs) {
+        let queries = evenly(test.len(), GRID.0);
+        let found = eval::neighbours(embeddings, None, &queries, GRID.1)?;
+        let right: Vec<bool> = queries
+            .iter()
+            .zip(&found)
+            .flat_map(|(&query, found)| found.iter().map(move |(id, _)| test.labels[*id] == test.labels[query]))
+            .collect();
+        let shown: Vec<usize> = found.iter().flatten().map(|(id, _)| *id).collect();
+        let picture = grid::retrieval_grid(&pick(images, &queries), &pick(images, &shown), &right)?;
+        tracker.image("retrieval", &picture, step)?;
+    }
+    Ok(())
+}
+
+/// Writes how the samples are weighted: numbers, histograms, and the lowest and highest samples.
+pub(super) fn weighting(
+    tracker: &mut Tracker,
+    track: &TrackRecipe,
+    scalars: &[(String, f64)],
+    weights: &[f64],
+    training: &Weighted,
+    step: u64,
+    epoch: u64,
+) -> Result<()> {
+    let named: Vec<_> = scalars.iter().map(|(name, value)| (format!("weights/{name}"), *value)).collect();
+    tracker.scalars(&named, step, epoch)?;
+    if track.histograms {
+        tracker.histogram("weights/all", weights, step);
+        if training.flipped.contains(&true) {
+            let of = |wanted: bool| -> Vec<f64> {
+                let pairs = weights.iter().zip(training.flipped);
+                pairs.filter(|(_, flipped)| **flipped == wanted).map(|(weight, _)| *weight).collect()
+            };
+            tracker.histogram("weights/clean", &of(false), step);
+            tracker.histogram("weights/noisy", &of(true), step);
+        }
+    }
+    if let (true, Inputs::Images(images)) = (track.images, &training.part.inputs) {
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+        let lowest: Vec<usize> = order.iter().copied().take(WEIGHT_GRID).collect();
+        let highest: Vec<usize> = order.iter().rev().copied().take(WEIGHT_GRID).collect();
+        for (tag, chosen) in [("weights/lowest", lowest), ("weights/highest", highest)] {
+            let caption = |&id: &usize| {
+                let wrong = if training.flipped[id] { "flipped" } else { "" };
+                format!("{}\nw {:.2}\n{wrong}", training.part.class_names[training.part.labels[id] as usize], weights[id])
+            };
+            let captions: Vec<_> = chosen.iter().map(caption).collect();
+            tracker.image(tag, &grid::sample_grid(&pick(images, &chosen), &captions, 8)?, step)?;
+        }
+    }
+    Ok(())
+}
+
+/// The training samples and which of their labels are known to be wrong.
+pub(super) struct Weighted<'a> {
+    pub part: &'a Part,
+    pub flipped: &'a [bool],
+}
+
+/// Similarities of positive and of negative pairs among some samples, evenly taken.
+fn similarities(embeddings: &Tensor, labels: &[i64]) -> (Vec<f64>, Vec<f64>) {
+    let chosen = evenly(labels.len(), SIMILARITY_SAMPLES);
+    let rows = pick(embeddings, &chosen);
+    let matrix = rows.matmul(&rows.tr()).to_device(Device::Cpu).to_kind(Kind::Double).reshape([-1]);
+    let values = Vec::<f64>::try_from(matrix).unwrap_or_default();
+    let (mut positive, mut negative) = (Vec::new(), Vec::new());
+    for (i, &a) in chosen.iter().enumerate() {
+        for (j, &b) in chosen.iter().enumerate().skip(i + 1) {
+            let side = if labels[a] == labels[b] { &mut positive } else { &mut negative };
+            side.push(values[i * chosen.len() + j]);
+        }
+    }
+    (positive, negative)
+}
+
+fn evenly(total: usize, wanted: usize) -> Vec<usize> {
+    let count = total.min(wanted);
+    (0..count).map(|i| i * total / count).collect()
+}
+
+fn pick(rows: &Tensor, ids: &[usize]) -> Tensor {
+    let ids: Vec<i64> = ids.iter().map(|&id| id as i64).collect();
+    rows.index_select(0, &Tensor::from_slice(&ids).to_device(rows.device()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similarities_are_sorted_into_positive_and_negative_pairs() {
+        let embeddings = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 0.0, 0.0, 1.0]).view([3, 2]);
+        let (positive, negative) = similarities(&embeddings, &[0, 0, 1]);
+        assert_eq!((positive, negative), (vec![1.0], vec![0.0, 0.0]));
+    }
+
+    #[test]
+    fn samples_are_taken_evenly() {
+        assert_eq!(evenly(10, 4), [0, 2, 5, 7]);
+        assert_eq!(evenly(2, 4), [0, 1]);
+        assert!(evenly(0, 4).is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! Everything a run needs before its first step.
+
+use super::checkpoint::to_safetensors;
+use super::manifest::{Conditions, FORMAT, Manifest};
+use crate::backbone::Model;
+use crate::data::noise::{self, NoisyLabels, NoisyPart};
+use crate::data::{self, Part};
+use crate::recipe::Resolved;
+use crate::train::components::Components;
+use crate::train::{Trainer, TrainingSet};
+use crate::{Error, Result, device};
+use curricle_sdk::{Shape, guard};
+use tch::Device;
+
+/// A run before its first step.
+pub(super) struct Prepared<'a> {
+    pub trainer: Trainer<'a>,
+    /// The training samples with the labels they are trained with.
+    pub training: NoisyPart,
+    /// The noise, over all training samples, those left out included.
+    pub noise: NoisyLabels,
+    /// The training samples as they came.
+    pub original: Part,
+    /// The test samples, on the training device.
+    pub test: Part,
+    pub manifest: Manifest,
+}
+
+pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Result<Prepared<'_>> {
+    let recipe = &resolved.recipe;
+    let dataset = data::load(&recipe.data)?;
+    let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
+    let removed = noise::removes_flipped(&recipe.noise);
+    let training = noise.training_set(&dataset.train, removed)?;
+
+    let shape = Shape {
+        classes: training.part.class_names.len() as i64,
+        samples: training.part.len() as i64,
+        embedding: recipe.embedding.size,
+    };
+    let model = Model::build(&recipe.backbone, &recipe.embedding, &training.part.inputs, recipe.seed, device)?;
+    let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
+    let conditions = Conditions {
+        data: dataset.hash,
+        labels: format!("{}{}", noise.hash, if removed { "-without-flipped" } else { "" }),
+        initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
+    };
+    let moved = |what| move |source| Error::Torch { during: what, source };
+    let components = Components::new(resolved, &shape, device)?;
+    let set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
+    let mut test = dataset.test;
+    test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
+    let manifest = Manifest {
+        format: FORMAT,
+        curricle: env!("CARGO_PKG_VERSION").into(),
+        libtorch: device::libtorch::version().unwrap_or_else(|| device::libtorch::WANTED.into()),
+        recipe_hash: resolved.hash(),
+        seed: recipe.seed,
+        device: device::name(device),
+        threads,
+        conditions,
+    };
+    let trainer = Trainer::new(recipe, set, model, components)?;
+    Ok(Prepared { trainer, training, noise, original: dataset.train, test, manifest })
+}

@@ -1,0 +1,91 @@
+//! `samples.csv`: what a run thinks of each training sample.
+
+use crate::data::noise::NoisyPart;
+use crate::files;
+use crate::train::noise_report::is_suspected;
+use crate::{Error, Result};
+use std::path::Path;
+use tch::{Device, Kind, Tensor};
+
+/// Rows compared with all class means at once.
+const BLOCK: i64 = 4096;
+
+/// Writes one line for each training sample.
+pub(super) fn write(
+    path: &Path,
+    training: &NoisyPart,
+    weights: &[f64],
+    columns: &[(String, Vec<f64>)],
+    embeddings: &Tensor,
+) -> Result<()> {
+    let part = &training.part;
+    let nearest = nearest_classes(embeddings, &part.labels, weights, part.class_names.len());
+    let failed = |e: csv::Error| Error::Failed(format!("cannot write `{}`: {e}", path.display()));
+    let mut table = csv::Writer::from_writer(Vec::new());
+    let mut titles = vec!["sample", "path", "label", "weight"];
+    titles.extend(columns.iter().map(|(name, _)| name.as_str()));
+    titles.extend(["suspected", "nearest_class", "flipped"]);
+    table.write_record(&titles).map_err(failed)?;
+    for row in 0..part.len() {
+        let class = |label: i64| part.class_names[label as usize].clone();
+        let mut record = vec![
+            training.samples[row].to_string(),
+            part.paths[row].clone(),
+            class(part.labels[row]),
+            weights[row].to_string(),
+        ];
+        record.extend(columns.iter().map(|(_, values)| values[row].to_string()));
+        let suspected = is_suspected(weights[row]);
+        record.extend([suspected.to_string(), class(nearest[row]), training.flipped[row].to_string()]);
+        table.write_record(&record).map_err(failed)?;
+    }
+    let bytes = table.into_inner().map_err(|e| Error::Failed(e.to_string()))?;
+    files::write(path, &bytes)
+}
+
+/// The class whose weighted mean lies nearest to each sample by cosine. The sample itself does
+/// not count in the mean of its own class, which it would draw towards itself.
+fn nearest_classes(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes: usize) -> Vec<i64> {
+    let _no_grad = tch::no_grad_guard();
+    let device = embeddings.device();
+    let x = embeddings.to_kind(Kind::Float);
+    let labels = Tensor::from_slice(labels).to_device(device);
+    let weights: Vec<f32> = weights.iter().map(|&w| w as f32).collect();
+    let weighted = &x * Tensor::from_slice(&weights).to_device(device).unsqueeze(1);
+    let sums = Tensor::zeros([classes as i64, x.size()[1]], (Kind::Float, device)).index_add(0, &labels, &weighted);
+    let means = unit(&sums);
+    let mut nearest = Vec::with_capacity(weights.len());
+    for start in (0..x.size()[0]).step_by(BLOCK as usize) {
+        let length = BLOCK.min(x.size()[0] - start);
+        let rows = |t: &Tensor| t.narrow(0, start, length);
+        let own = unit(&(sums.index_select(0, &rows(&labels)) - rows(&weighted)));
+        let own_similarity = (rows(&x) * own).sum_dim_intlist([1i64].as_slice(), true, Kind::Float);
+        let similarities = rows(&x).matmul(&means.tr()).scatter(1, &rows(&labels).unsqueeze(1), &own_similarity);
+        let best = similarities.argmax(1, false).to_device(Device::Cpu);
+        nearest.extend(Vec::<i64>::try_from(best).unwrap_or_default());
+    }
+    nearest
+}
+
+fn unit(rows: &Tensor) -> Tensor {
+    rows / rows.norm_scalaropt_dim(2.0, [1i64].as_slice(), true).clamp_min(1e-12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mislabelled_sample_lies_nearest_to_its_true_class() {
+        let rows = [[1.0f32, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0], [0.05, 1.0]];
+        let x = Tensor::from_slice(&rows.concat()).view([5, 2]);
+        // The last one is of class 1 and labelled 0.
+        assert_eq!(nearest_classes(&x, &[0, 0, 1, 1, 0], &[1.0; 5], 2), [0, 0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn samples_of_weight_zero_do_not_draw_the_mean() {
+        let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
+        assert_eq!(nearest_classes(&x, &[0, 1, 0], &[1.0, 1.0, 0.0], 2)[2], 1);
+    }
+}

@@ -1,0 +1,70 @@
+//! Whole recipes from file to resolution, with small components that exist only here.
+
+mod broken;
+mod components;
+mod resolved;
+
+use curricle_engine::recipe::{self, Resolved};
+use curricle_engine::registry::Registry;
+use curricle_engine::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// One folder for all tests and the current one of this program, so that messages name recipes by
+/// short paths that are the same on every machine.
+static FOLDER: LazyLock<()> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recipes");
+    let _ = fs_err::remove_dir_all(&folder);
+    fs_err::create_dir_all(&folder).unwrap();
+    std::env::set_current_dir(&folder).unwrap();
+});
+
+/// A recipe with nothing wrong, to be extended or broken.
+const GOOD: &str = r#"
+seed = 3
+
+[data]
+source = "strokes"
+classes = 20
+
+[backbone]
+name = "conv4"
+
+[sampler]
+name = "shuffled"
+
+[loss]
+name = "springs"
+
+[optimizer]
+name = "sgd"
+lr = 0.1
+
+[train]
+epochs = 2
+"#;
+
+/// Writes files into a folder named after the test; the first is the recipe.
+fn write(test: &str, files: &[(&str, &str)]) -> PathBuf {
+    LazyLock::force(&FOLDER);
+    for (name, text) in files {
+        let path = Path::new(test).join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+    Path::new(test).join(files[0].0)
+}
+
+fn load(path: &Path, sets: &[&str]) -> Result<Resolved> {
+    let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
+    recipe::load(path, &sets, &Registry::built_in())
+}
+
+/// What a user would read about a recipe that cannot be used.
+fn complaint(path: &Path, sets: &[&str]) -> String {
+    match load(path, sets) {
+        Err(Error::Recipe(problems)) => recipe::render(problems.iter(), 100, false),
+        Err(other) => panic!("not a problem of the recipe: {other}"),
+        Ok(_) => panic!("nothing is wrong with {}", path.display()),
+    }
+}
