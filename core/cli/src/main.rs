@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{check, completions, explain, list, schema};
+use commands::{check, completions, explain, list, plugin, schema};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -30,6 +30,7 @@ enum Command {
     Check(check::Args),
     Explain(explain::Args),
     List(list::Args),
+    Plugin(plugin::Args),
     Schema(schema::Args),
     Completions(completions::Args),
 }
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::List(args) => list::run(args),
+        Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
     };

@@ -1,10 +1,10 @@
 //! `curricle run`: trains from a recipe.
 
+use super::PluginArgs;
 use crate::output;
 use clap::Args as ClapArgs;
 use curricle_engine::device::DeviceChoice;
 use curricle_engine::recipe;
-use curricle_engine::registry::Registry;
 use curricle_engine::run::{self, Outcome, RunOptions};
 use curricle_engine::track::ProgressMode;
 use curricle_engine::train::stop::Stop;
@@ -21,6 +21,8 @@ pub struct Args {
     /// Change a setting, e.g. `--set loss.alpha=3`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
+    #[command(flatten)]
+    pub plugin: PluginArgs,
     /// The seed, instead of the recipe's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -45,7 +47,7 @@ pub struct Args {
 pub fn run(args: &Args, quiet: bool) -> Result<()> {
     let mut sets = args.sets.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let resolved = recipe::load(&args.recipe, &sets, &Registry::built_in())?;
+    let resolved = recipe::load(&args.recipe, &sets, &args.plugin.registry()?)?;
     let options = RunOptions {
         out: args.out.clone(),
         device: args.device,

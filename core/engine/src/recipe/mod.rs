@@ -28,12 +28,12 @@ mod validate;
 pub use advice::advice;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use problems::{Problem, Problems, render};
-pub use resolve::{Components, Resolved, component_settings, load};
+pub use resolve::{Components, Resolved, component_settings, load, settings_of};
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
-    UnknownLabels,
+    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe,
+    TrackRecipe, TrainRecipe, UnknownLabels,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;

@@ -3,8 +3,8 @@
 //! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
 //! only if both are whole. The one before is removed after the new one is there.
 
-use crate::files;
 use crate::eval::Metrics;
+use crate::files;
 use crate::train::meter::MeterState;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};

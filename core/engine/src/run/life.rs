@@ -4,11 +4,11 @@ use super::checkpoint::{self, Position};
 use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
-use super::{RunFolder, samples};
-use crate::files;
+use super::{RunFolder, plugins, samples};
 use crate::data::{Inputs, noise};
 use crate::device::{self, DeviceChoice};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
+use crate::files;
 use crate::recipe::{ClusterWhen, Recipe, Resolved, advice};
 use crate::track::projector::{self, Points};
 use crate::track::{EpochSummary, HParams, Progress, ProgressMode, Status, Tracker, logging};
@@ -52,6 +52,9 @@ pub struct Outcome {
 pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result<Outcome> {
     let recipe = &resolved.recipe;
     let path = RunFolder::path_for(&options.out, &recipe.name, &resolved.hash(), recipe.seed);
+    if !options.force {
+        plugins::refuse_if_changed(resolved, &options.out, &path)?;
+    }
     let folder = RunFolder::open(path)?;
     if options.force {
         folder.clear()?;
@@ -60,7 +63,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
     let run = Run::begin(resolved, options, folder);
-    let outcome = run.and_then(|run| run.to_the_end(stop));
+    let outcome = run.and_then(|run| run.to_the_end(stop)).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
         tracing::error!("{error}");
     }
@@ -230,7 +233,8 @@ impl<'a> Run<'a> {
     fn finish(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
         let trainer = &self.prepared.trainer;
-        let model: Vec<_> = trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
+        let model: Vec<_> =
+            trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
         files::write(&self.folder.file("model.safetensors"), &checkpoint::to_safetensors(&model)?)?;
         let embeddings = embed_training(trainer)?;
         let weights = trainer.weights.values();
@@ -303,7 +307,9 @@ fn write_front_matter(resolved: &Resolved, folder: &RunFolder, prepared: &Prepar
             prepared.manifest.check_resumable(&begun, folder.path())?;
             if begun.threads != prepared.manifest.threads {
                 let (before, now) = (begun.threads, prepared.manifest.threads);
-                tracing::warn!("the run was begun with {before} threads and goes on with {now}; the last bits may differ");
+                tracing::warn!(
+                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
+                );
             }
         }
         None => {

@@ -97,7 +97,10 @@ pub(super) fn weighting(
         for (tag, chosen) in [("weights/lowest", lowest), ("weights/highest", highest)] {
             let caption = |&id: &usize| {
                 let wrong = if training.flipped[id] { "flipped" } else { "" };
-                format!("{}\nw {:.2}\n{wrong}", training.part.class_names[training.part.labels[id] as usize], weights[id])
+                format!(
+                    "{}\nw {:.2}\n{wrong}",
+                    training.part.class_names[training.part.labels[id] as usize], weights[id]
+                )
             };
             let captions: Vec<_> = chosen.iter().map(caption).collect();
             tracker.image(tag, &grid::sample_grid(&pick(images, &chosen), &captions, 8)?, step)?;

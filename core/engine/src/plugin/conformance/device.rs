@@ -62,9 +62,11 @@ fn counted(counters: &Counters, step: impl Fn() -> Result<(), Stop>) -> Result<(
     let before = counters.read();
     step()?;
     let after = counters.read();
-    for (name, what) in
-        [("syncs", "waits for the device"), ("h2d_copies", "copies to the device"), ("d2h_copies", "copies to the host")]
-    {
+    for (name, what) in [
+        ("syncs", "waits for the device"),
+        ("h2d_copies", "copies to the device"),
+        ("d2h_copies", "copies to the host"),
+    ] {
         let count = after(name) - before(name);
         if count > 0 {
             return fail(format!("one loss with its gradients {what} {count} times"));
@@ -124,4 +126,3 @@ fn refused(mode: *mut c_int, step: impl Fn() -> Result<(), Stop>) -> Result<(), 
         other => other,
     }
 }
-

@@ -14,7 +14,7 @@ mod sampler;
 mod settings;
 mod weights;
 
-use crate::recipe::{Schema, default_settings};
+use crate::recipe::settings_of;
 use curricle_sdk::{Component, Kind, guard};
 use serde::Serialize;
 use serde_json::Value;
@@ -30,12 +30,6 @@ pub enum Verdict {
     Failed(String),
     /// Not checked, and why.
     Skipped(String),
-}
-
-impl Verdict {
-    fn failed(reason: impl Into<String>) -> Self {
-        Verdict::Failed(reason.into())
-    }
 }
 
 /// One line of the report.
@@ -98,12 +92,16 @@ fn skip<T>(reason: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Skipped(reason.into()))
 }
 
-/// Checks a component with the defaults of its schema and, over them, these settings.
-pub fn check(component: &Component, settings: &Value, device: Device) -> Report {
+/// Checks a component with the defaults of its schema and, over them, settings given as
+/// `key=value`.
+pub fn check(component: &Component, sets: &[String], device: Device) -> Report {
     let mut checks = Vec::new();
     let mut add = |check, verdict| checks.push(Check { check, verdict });
-    match default_settings(&Schema::of_component(component), settings) {
-        Err(reason) => add("settings", Verdict::failed(reason)),
+    match settings_of(component, sets) {
+        Err(problems) => {
+            let reasons: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            add("settings", Verdict::Failed(reasons.join("; ")));
+        }
         Ok(settings) => {
             let subject = Subject { component: *component, settings, device };
             for (name, function) in suite(component.kind) {

@@ -94,7 +94,9 @@ pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), Stop> {
         });
         match made {
             Ok(()) => return fail(format!("setting `{name}` of the wrong type is accepted")),
-            Err(Error::Panic(reason)) => return fail(format!("setting `{name}` of the wrong type: panicked: {reason}")),
+            Err(Error::Panic(reason)) => {
+                return fail(format!("setting `{name}` of the wrong type: panicked: {reason}"));
+            }
             Err(_) => {}
         }
     }

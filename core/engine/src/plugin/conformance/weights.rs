@@ -98,7 +98,8 @@ pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
 /// Scalars and columns as bits, since a NaN in them is legal and equals itself here.
 fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
     let scalars = update.scalars.iter().map(|(name, value)| (name.clone(), vec![value.to_bits()]));
-    let columns = update.columns.iter().map(|(name, values)| (name.clone(), values.iter().map(|v| v.to_bits()).collect()));
+    let columns =
+        update.columns.iter().map(|(name, values)| (name.clone(), values.iter().map(|v| v.to_bits()).collect()));
     scalars.chain(columns).collect()
 }
 
