@@ -52,6 +52,6 @@ fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: 
 fn moved(loss: &dyn Loss, case: &Case, index: usize, direction: &Tensor, step: f64) -> Result<f64, Stop> {
     let case = case.copy();
     let (_, leaf) = &case.leaves()[index];
-    tch::no_grad(|| leaf.shallow_clone().g_add_(&(direction * step).to_kind(leaf.kind())));
+    let _ = tch::no_grad(|| leaf.shallow_clone().g_add_(&(direction * step).to_kind(leaf.kind())));
     Ok(case.value(loss)?.to_kind(Kind::Double).double_value(&[]))
 }
