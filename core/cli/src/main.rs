@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{check, completions, explain, list, plugin, schema};
+use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, run, schema};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -27,11 +27,16 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
+    Bench(bench::Args),
     Check(check::Args),
     Explain(explain::Args),
     List(list::Args),
     Plugin(plugin::Args),
     Schema(schema::Args),
+    Eval(eval::Args),
+    Probe(probe::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
 }
 
@@ -39,11 +44,16 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
     let result = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::List(args) => list::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Probe(args) => probe::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
     };
     match result {

@@ -5,7 +5,9 @@
 
 use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
+use comfy_table::{Table, presets};
 use curricle_engine::recipe::{self, Problem};
+use curricle_engine::track::{logging, progress};
 use curricle_engine::{Error, Result};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -60,6 +62,7 @@ pub fn set_up(args: &Args) {
         _ => Verbosity::Normal,
     };
     let _ = VERBOSITY.set(verbosity);
+    logging::init(u8::from(args.verbose), logging::colour_wanted());
 }
 
 /// How much to say.
@@ -73,7 +76,7 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// Prints a result for programs.
-pub fn print_json(value: &impl Serialize) -> Result<()> {
+pub fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
     print(&(text + "\n"))
 }
@@ -83,6 +86,20 @@ fn written(result: io::Result<()>) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::file("write", "standard output")(error)),
         _ => Ok(()),
     }
+}
+
+/// Says something besides results, unless `--quiet`.
+pub fn note(text: &str) {
+    if verbosity() > Verbosity::Quiet {
+        progress::print(&format!("{text}\n"));
+    }
+}
+
+/// An empty table with these titles.
+pub fn table(titles: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(titles);
+    table
 }
 
 /// Shows warnings about a recipe, unless `--quiet`.
@@ -111,6 +128,6 @@ pub fn error(error: &Error) {
 
 /// Columns to fill: those of the terminal within reason.
 pub fn width() -> usize {
-    let terminal = io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
+    let terminal = io::stdout().is_terminal().then(|| Table::new().width()).flatten();
     terminal.map_or(100, usize::from).clamp(60, 120)
 }

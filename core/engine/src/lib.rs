@@ -5,6 +5,7 @@
 //! result, all of it held together by [`run`].
 
 pub mod backbone;
+pub mod bench;
 pub mod data;
 pub mod device;
 pub mod doctor;

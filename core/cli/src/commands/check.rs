@@ -41,12 +41,15 @@ pub fn run(args: &Args) -> Result<()> {
         if args.json {
             reports.push(report(path, outcome.as_ref().ok(), &problems));
         } else {
-            output::problems(problems.iter().copied());
+            match &outcome {
+                Ok(resolved) => output::warnings(&resolved.warnings),
+                Err(problems) => output::problems(problems.iter()),
+            }
             output::print(&verdict(path, outcome.as_ref().ok(), problems.len()))?;
         }
     }
     if args.json {
-        output::print_json(&reports)?;
+        output::json(&reports)?;
     }
     if all_good { Ok(()) } else { Err(Error::Reported(2)) }
 }

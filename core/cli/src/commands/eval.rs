@@ -125,7 +125,9 @@ mod tests {
     fn the_table_is_in_percent_and_says_what_was_done() {
         let (file, metrics) = example();
         let text = table(&file, &metrics);
-        assert!(text.starts_with("5 samples of 3 classes, 2 dimensions; 4 queries, each searching all other samples\n"));
+        assert!(
+            text.starts_with("5 samples of 3 classes, 2 dimensions; 4 queries, each searching all other samples\n")
+        );
         assert!(text.contains("left out: 1 queries") && text.contains("were normalised"), "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert!(rows.contains(&vec!["recall@1", "100.00"]), "{text}");

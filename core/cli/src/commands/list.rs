@@ -21,12 +21,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let all = listings(&Schema::of_recipes(&args.plugin.registry()?));
     let Some(wanted) = &args.kind else {
-        return if args.json { output::print_json(&all) } else { output::print(&join(&all, brief)) };
+        return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };
     };
     // `list losses` is as clear as `list loss`.
     let is_wanted = |l: &&Listing| l.kind == *wanted || plural(&l.kind) == *wanted;
     let listing = all.iter().find(is_wanted).ok_or_else(|| unknown(wanted, &all))?;
-    if args.json { output::print_json(listing) } else { output::print(&at_length(listing)) }
+    if args.json { output::json(listing) } else { output::print(&at_length(listing)) }
 }
 
 fn plural(kind: &str) -> String {

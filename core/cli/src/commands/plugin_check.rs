@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let failed: usize = reports.iter().map(|report| report.failed().count()).sum();
     if args.json {
-        output::print_json(&reports)?;
+        output::json(&reports)?;
     } else {
         output::print(&table(&reports))?;
     }

@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     if args.json {
-        output::print_json(&found.iter().map(|plugin| report(plugin)).collect::<Vec<_>>())?;
+        output::json(&found.iter().map(|plugin| report(plugin)).collect::<Vec<_>>())?;
     } else {
         output::print(&found.iter().map(|plugin| text(plugin)).collect::<Vec<_>>().join("\n"))?;
     }

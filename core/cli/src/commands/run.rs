@@ -1,9 +1,7 @@
-//! `curricle run`: trains from a recipe.
+//! `curricle run`
 
-use super::PluginArgs;
-use crate::output;
-use clap::Args as ClapArgs;
-use curricle_engine::device::DeviceChoice;
+use super::{DeviceArgs, PluginArgs, SetArgs};
+use crate::output::{self, Verbosity};
 use curricle_engine::recipe;
 use curricle_engine::run::{self, Outcome, RunOptions};
 use curricle_engine::track::ProgressMode;
@@ -14,71 +12,62 @@ use std::path::PathBuf;
 /// Train from a recipe, evaluate, and log everything for TensorBoard.
 ///
 /// A run that was interrupted goes on where it stopped; a finished one is not run again.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The recipe
-    pub recipe: PathBuf,
-    /// Change a setting, e.g. `--set loss.alpha=3`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub sets: Vec<String>,
+    /// The recipe.
+    recipe: PathBuf,
     #[command(flatten)]
-    pub plugin: PluginArgs,
-    /// The seed, instead of the recipe's
+    set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
+    /// The seed, instead of the recipe's.
     #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Where to train: `auto`, `cpu`, `cuda` or `cuda:N`
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    pub device: DeviceChoice,
-    /// Threads for computing on the CPU [default: physical cores]
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
-    /// The folder that holds all runs
+    seed: Option<u64>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
-    pub out: PathBuf,
-    /// Begin anew, even if the run is finished or half done
+    out: PathBuf,
+    /// Begin anew, even if the run is finished or half done.
     #[arg(long)]
-    pub force: bool,
-    /// Print the result as JSON
+    force: bool,
+    /// Print the result as JSON.
     #[arg(long)]
-    pub json: bool,
+    json: bool,
 }
 
 /// Carries the command out.
-pub fn run(args: &Args, quiet: bool) -> Result<()> {
-    let mut sets = args.sets.clone();
+pub fn run(args: &Args) -> Result<()> {
+    let mut sets = args.set.sets.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
     let resolved = recipe::load(&args.recipe, &sets, &args.plugin.registry()?)?;
+    output::warnings(&resolved.warnings);
     let options = RunOptions {
         out: args.out.clone(),
-        device: args.device,
-        threads: args.threads,
+        device: args.device.device,
+        threads: args.device.threads,
         force: args.force,
-        progress: ProgressMode::detect(quiet),
+        progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
     };
     let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
     let outcome = run::execute(&resolved, &options, &stop)?;
-    show(&outcome, args.json, quiet)
+    if args.json { output::json(&outcome.result) } else { show(&outcome) }
 }
 
-fn show(outcome: &Outcome, json: bool, quiet: bool) -> Result<()> {
-    if json {
-        return output::json(&outcome.result);
+fn show(outcome: &Outcome) -> Result<()> {
+    let (result, folder) = (&outcome.result, outcome.folder.display());
+    if outcome.skipped {
+        output::note("finished before; `--force` runs it again");
     }
-    if outcome.skipped && !quiet {
-        output::note(&format!("finished before; `--force` runs it again: `{}`", outcome.folder.display()));
-    }
-    let result = &outcome.result;
-    let percent = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{:.2}", 100.0 * value));
+    let percent = |value: f64| format!("{:.2}", 100.0 * value);
+    let untrained = result.untrained.values();
     let mut table = output::table(&["metric (%)", "untrained", "trained"]);
     for (metric, trained) in result.trained.values().into_iter().filter(|(metric, _)| metric.is_fraction()) {
-        let untrained = result.untrained.values().into_iter().find(|(other, _)| *other == metric).map(|(_, v)| v);
-        table.add_row([metric.name(), percent(untrained), percent(Some(trained))]);
+        let before = untrained.iter().find(|(other, _)| *other == metric).map_or("-".into(), |(_, v)| percent(*v));
+        table.add_row([metric.name(), before, percent(trained)]);
     }
-    output::line(&table.to_string())?;
-    if !quiet {
-        let folder = outcome.folder.display();
-        output::note(&format!("{:.1} s; everything is in `{folder}`", result.seconds));
-        output::note(&format!("curves: tensorboard --logdir {}", outcome.folder.display()));
-    }
+    output::print(&format!("{table}\n"))?;
+    output::note(&format!("{:.1} s; everything is in `{folder}`", result.seconds));
+    output::note(&format!("curves: tensorboard --logdir {folder}"));
     Ok(())
 }

@@ -16,5 +16,5 @@ pub struct Args {
 
 /// Prints the schema with every registered component.
 pub fn run(args: &Args) -> Result<()> {
-    output::print_json(recipe::Schema::of_recipes(&args.plugin.registry()?).as_json())
+    output::json(recipe::Schema::of_recipes(&args.plugin.registry()?).as_json())
 }

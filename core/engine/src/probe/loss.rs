@@ -1,9 +1,10 @@
 //! One loss on one batch from a file.
 
+use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
+use crate::train::components::Declared;
 use crate::{Error, Result};
-use curricle_sdk::rand::RngExt;
-use curricle_sdk::{Batch, Init, Kind as ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
+use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,12 +38,7 @@ pub struct LossProbed {
 impl LossProbed {
     /// Writes the tensors to a safetensors file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::NamedTempFile::new_in(folder).map_err(Error::file("write", path))?;
-        Tensor::write_safetensors(&self.tensors, file.path())
-            .map_err(|e| Error::Failed(format!("cannot write `{}`: {e}", path.display())))?;
-        file.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
-        Ok(())
+        write_tensors(path, &self.tensors)
     }
 }
 
@@ -70,22 +66,12 @@ impl LossProbe<'_> {
     }
 
     fn make(&self, registry: &Registry) -> Result<Box<dyn Loss>> {
-        if let Some(entry) = registry.find(ComponentKind::Loss, self.name) {
-            refuse_unknown(self.name, &entry.component.factory.schema(), self.settings)?;
-        }
         registry.loss(self.name, self.settings).map_err(|e| Error::Usage(format!("loss `{}`: {e}", self.name)))
     }
 
     fn read(&self, loss: &dyn Loss) -> Result<Given> {
         let wrong = |message: String| Error::Format { path: self.input.to_path_buf(), message };
-        let bytes = fs_err::read(self.input).map_err(Error::file("read", self.input))?;
-        let file = safetensors::SafeTensors::deserialize(&bytes)
-            .map_err(|e| wrong(format!("is not a safetensors file: {e}")))?;
-        let mut tensors = BTreeMap::new();
-        for (name, view) in file.tensors() {
-            let tensor = Tensor::try_from(view).map_err(|e| wrong(format!("tensor `{name}`: {e}")))?;
-            tensors.insert(name, tensor);
-        }
+        let tensors = read_tensors(self.input)?;
         guard(|| Ok(Given::check(tensors, loss, self.seed)))
             .map_err(|source| Error::Torch { during: "reading the batch", source })?
             .map_err(wrong)
@@ -150,7 +136,7 @@ impl Given {
         let embeddings = self.embeddings.detach().set_requires_grad(true);
         let mut tensors = Tensors::default();
         for (spec, tensor) in &self.declared {
-            tensors.insert(spec.name, tensor.detach().set_requires_grad(spec.trainable));
+            tensors.insert(spec.name.as_ref(), tensor.detach().set_requires_grad(spec.trainable));
         }
         let (labels, ids, weights) = (&self.labels, &self.ids, self.weights.as_ref());
         let batch = Batch { embeddings: &embeddings, labels, ids, weights, tensors: &tensors };
@@ -166,7 +152,7 @@ impl Given {
             ("grad".to_string(), grad(&embeddings)),
         ];
         for (spec, _) in self.declared.iter().filter(|(spec, _)| spec.trainable) {
-            results.push((format!("grad.{}", spec.name), grad(tensors.get(spec.name))));
+            results.push((format!("grad.{}", spec.name), grad(tensors.get(&spec.name))));
         }
         Ok(results)
     }
@@ -185,57 +171,25 @@ fn declare(
 ) -> Result<Vec<(TensorSpec, Tensor)>, String> {
     let fits = |classes: i64| {
         let specs = loss.tensors(&Shape { classes, ..shape });
-        specs.iter().all(|s| file.get(s.name).is_none_or(|t| t.size() == s.shape))
+        specs.iter().all(|s| file.get(s.name.as_ref()).is_none_or(|t| t.size() == s.shape))
     };
     let first_sizes = file.values().filter_map(|t| t.size().first().copied());
     let candidates = std::iter::once(shape.classes).chain(first_sizes.filter(|n| *n > shape.classes));
     let classes = candidates.into_iter().find(|c| fits(*c)).unwrap_or(shape.classes);
+    let initial = Declared::create(loss.tensors(&Shape { classes, ..shape }), seed, ComponentKind::Loss, Device::Cpu);
     let mut declared = Vec::new();
-    for spec in loss.tensors(&Shape { classes, ..shape }) {
-        let tensor = match file.remove(spec.name) {
+    for spec in initial.specs {
+        let tensor = match file.remove(spec.name.as_ref()) {
             Some(t) if t.size() == spec.shape && t.is_floating_point() => t.to_kind(kind),
             Some(t) => {
                 let (size, wanted) = (t.size(), &spec.shape);
                 return Err(format!("`{}` must be {wanted:?} floats, is {size:?} in {:?}", spec.name, t.kind()));
             }
-            None => initial(&spec, kind, seed),
+            None => initial.tensors.get(&spec.name).detach().to_kind(kind),
         };
         declared.push((spec, tensor));
     }
     Ok(declared)
-}
-
-/// A declared tensor as it starts.
-fn initial(spec: &TensorSpec, kind: Kind, seed: u64) -> Tensor {
-    match spec.init {
-        Init::Constant(value) => Tensor::full(&spec.shape, value, (kind, Device::Cpu)),
-        Init::Normal { std } => {
-            let mut random = rng::stream(seed, &format!("probe tensor {}", spec.name), 0, 0);
-            let count: i64 = spec.shape.iter().product();
-            let normal: Vec<f64> = (0..count)
-                .map(|_| {
-                    // Box and Muller; 1 - u is never 0.
-                    let (u, v): (f64, f64) = (random.random(), random.random());
-                    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-                })
-                .collect();
-            (Tensor::from_slice(&normal) * std).view(&spec.shape[..]).to_kind(kind)
-        }
-    }
-}
-
-/// Refuses settings the schema does not have, with the nearest one it has.
-fn refuse_unknown(name: &str, schema: &Value, settings: &Value) -> Result<()> {
-    let (Some(known), Some(given)) = (schema["properties"].as_object(), settings.as_object()) else { return Ok(()) };
-    let Some(unknown) = given.keys().find(|key| !known.contains_key(*key)) else { return Ok(()) };
-    let near = known.keys().map(|k| (strsim::damerau_levenshtein(k, unknown), k)).min();
-    let hint = match near {
-        Some((distance, key)) if distance <= 2.max(unknown.len() / 3) => format!("; did you mean `{key}`?"),
-        _ => String::new(),
-    };
-    let all: Vec<String> = known.keys().map(|k| format!("`{k}`")).collect();
-    let all = if all.is_empty() { "it has none".to_string() } else { format!("it has {}", all.join(", ")) };
-    Err(Error::Usage(format!("loss `{name}` has no setting `{unknown}`{hint} ({all})")))
 }
 
 #[cfg(test)]

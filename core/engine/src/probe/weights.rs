@@ -1,8 +1,10 @@
 //! One weight update on embeddings from a file.
 
+use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
+use crate::train::components::Declared;
 use crate::{Error, Result};
-use curricle_sdk::{Init, LossInfo, Round, Shape, Tensors, WeightScheme, WeightUpdate, guard, rng};
+use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,16 +50,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
         samples: input.labels.len() as i64,
         embedding: input.embeddings.size()[1],
     };
-    let mut tensors = Tensors::default();
-    for (i, spec) in scheme.tensors(&shape).iter().enumerate() {
-        let options = (Kind::Float, Device::Cpu);
-        tch::manual_seed(rng::seed_for(what.seed, "probe", 0, i as u64));
-        let tensor = match spec.init {
-            Init::Constant(value) => Tensor::full(&spec.shape, value, options),
-            Init::Normal { std } => Tensor::randn(&spec.shape, options) * std,
-        };
-        tensors.insert(spec.name, tensor);
-    }
+    let declared = Declared::create(scheme.tensors(&shape), what.seed, curricle_sdk::Kind::Weights, Device::Cpu);
     scheme.update(&Round {
         round: 1,
         rounds: 1,
@@ -65,7 +58,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
         embeddings: scheme.needs_embeddings().then_some(&input.embeddings),
         labels: &input.labels,
         weights: &input.weights,
-        tensors: &tensors,
+        tensors: &declared.tensors,
         loss: LossInfo { name: "", settings: &Value::Null },
         age: what.lambda,
     })
@@ -81,11 +74,7 @@ struct Input {
 impl Input {
     fn read(path: &Path) -> Result<Self> {
         let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
-        if !path.is_file() {
-            return Err(Error::file("read", path)(std::io::ErrorKind::NotFound.into()));
-        }
-        let all = guard(|| Ok(Tensor::read_safetensors(path)?)).map_err(|e| wrong(e.to_string()))?;
-        let all: BTreeMap<String, Tensor> = all.into_iter().collect();
+        let all = read_tensors(path)?;
         let need = |name: &str| {
             let found = all.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
             all.get(name).ok_or_else(|| wrong(format!("there is no tensor `{name}`; the file has {found}")))
@@ -143,12 +132,8 @@ fn write(path: &Path, input: &Input, update: &WeightUpdate) -> Result<()> {
             out.push((name, Tensor::from_slice(column)));
         }
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(Error::file("write", path))?;
-    guard(|| Ok(Tensor::write_safetensors(&out, file.path())?))
-        .map_err(|source| Error::Torch { during: "writing the result", source })?;
-    file.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
-    Ok(())
+    let out: Vec<_> = out.into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect();
+    write_tensors(path, &out)
 }
 
 /// Mean (MAW) and population standard deviation (SDAW) over classes of the average weight.

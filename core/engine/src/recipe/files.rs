@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// One file's settings, without its `extends`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Layer {
     /// The file.
     pub source: Arc<Source>,

@@ -22,13 +22,14 @@ mod sets;
 mod settings;
 mod source;
 mod suggest;
+mod sweep;
 mod tree;
 mod validate;
 
 pub use advice::advice;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use problems::{Problem, Problems, render};
-pub use resolve::{Components, Resolved, component_settings, load, settings_of};
+pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load_sweep, settings_of};
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,

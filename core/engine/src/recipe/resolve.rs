@@ -6,7 +6,7 @@ use super::schema::Schema;
 use super::settings::{BackboneRecipe, DataRecipe, Recipe};
 use super::source::Origin;
 use super::tree::{Entry, Node, Table, Value};
-use super::{files, hash, merge, plugins, render, sets, validate};
+use super::{files, hash, merge, plugins, render, sets, sweep, validate};
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 use crate::registry::Registry;
@@ -50,7 +50,19 @@ impl fmt::Debug for Components {
 
 /// Reads a recipe, what it extends, and `--set` arguments over both; or says all that is wrong.
 pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolved> {
-    let (layers, sets) = (files::layers(path)?, sets::tables(sets)?);
+    let layers = files::layers(path)?;
+    Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
+    resolve(path, layers, sets, registry)
+}
+
+/// The same for layers that are read already.
+pub(super) fn resolve(
+    path: &Path,
+    layers: Vec<files::Layer>,
+    sets: &[String],
+    registry: &Registry,
+) -> Result<Resolved> {
+    let sets = sets::tables(sets)?;
     let registry = plugins::load(&layers, &sets, registry)?;
     let schema = Schema::of_recipes(&registry);
     let tree = merged(path, layers, sets, &schema, registry.plugins());
@@ -67,6 +79,57 @@ pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolve
     let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new(), registry };
     resolved.warnings = advice(&resolved, None);
     Ok(resolved)
+}
+
+/// One of the runs that a recipe with a `[sweep]` describes.
+#[derive(Debug, Clone)]
+pub struct SweepRun {
+    /// The method's name.
+    pub method: String,
+    /// The case's name, if the sweep has cases.
+    pub case: Option<String>,
+    /// The recipe of this run alone.
+    pub resolved: Resolved,
+}
+
+/// Reads a recipe and all runs its `[sweep]` describes; a recipe without one describes itself.
+/// Repetitions come last: all methods of the first seed before any of the second.
+pub fn load_sweep(path: &Path, sets: &[String], registry: &Registry) -> Result<Vec<SweepRun>> {
+    let mut layers = files::layers(path)?;
+    let Some(sweep) = sweep::take(&mut layers)? else {
+        let resolved = load(path, sets, registry)?;
+        return Ok(vec![SweepRun { method: resolved.recipe.name.clone(), case: None, resolved }]);
+    };
+    let own_name = layers.last().and_then(|layer| layer.table.get_str("name")).map(str::to_string);
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let bench = own_name.or(stem).unwrap_or_default();
+    // Nothing stands for "as the recipe says".
+    let choices = |all: &[sweep::Variation]| -> Vec<Option<usize>> {
+        if all.is_empty() { vec![None] } else { (0..all.len()).map(Some).collect() }
+    };
+    let seeds: Vec<Option<u64>> =
+        if sweep.seeds.is_empty() { vec![None] } else { sweep.seeds.iter().copied().map(Some).collect() };
+    let mut runs = Vec::new();
+    for seed in seeds {
+        for case in choices(&sweep.cases) {
+            for method in choices(&sweep.methods) {
+                let (case, method) = (case.map(|i| &sweep.cases[i]), method.map(|i| &sweep.methods[i]));
+                let mut layers = layers.clone();
+                layers.extend([method, case].into_iter().flatten().map(|variation| variation.layer.clone()));
+                let parts = [Some(bench.as_str()), method.map(|m| m.name.as_str()), case.map(|c| c.name.as_str())];
+                let name = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
+                let mut own = vec![format!("name={}", toml::Value::String(name))];
+                own.extend(seed.map(|seed| format!("seed={seed}")));
+                own.extend(sets.iter().cloned());
+                runs.push(SweepRun {
+                    method: method.map_or_else(|| bench.clone(), |m| m.name.clone()),
+                    case: case.map(|c| c.name.clone()),
+                    resolved: resolve(path, layers, &own, registry)?,
+                });
+            }
+        }
+    }
+    Ok(runs)
 }
 
 /// Checks the settings of one component, given as `key=value` without the component's table, and
