@@ -26,7 +26,7 @@ def search():
 
 
 def kmeans():
-    """Twenty iterations over all samples; the last objective."""
+    """At most twenty iterations over all samples (faiss, too, stops when nothing changes); the last objective."""
     options = dict(niter=20, seed=1, min_points_per_centroid=1, max_points_per_centroid=samples)
     clustering = faiss.Kmeans(dim, classes, **options)
     clustering.train(x)

@@ -29,7 +29,8 @@ impl Distances {
     pub fn of(points: &Tensor) -> Self {
         let squared = squared_distances(points);
         let floor = 4.0 * if points.kind() == Kind::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
-        let inverse = squared.rsqrt().masked_fill(&squared.le(floor), 0.0);
+        // 1/√∞ = 0.
+        let inverse = squared.threshold(floor, f64::INFINITY).rsqrt_();
         Self { plain: squared * &inverse, inverse }
     }
 

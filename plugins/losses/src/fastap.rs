@@ -38,42 +38,41 @@ impl Loss for FastAp {
         // Distances in units of a bin. Rounding may carry an opposite pair past the last node.
         let place = (squared_distances(&embeddings.points) * per_bin).clamp_max_(self.bins as f64);
 
-        // [B, 2, B] masks times [B, L+1, B] pulses: both histograms in one product.
+        // A distance at u bins adds clamp(z + 1 - u, 0, 1) to the running histogram at node z, so
+        // [B, 2, B] masks times [B, L+1, B] ramps give H of positives and of negatives at once.
         let masks = Tensor::stack(&[&pairs.positive, &pairs.negative], 1).to_kind(kind);
-        let nodes = Tensor::arange(self.bins + 1, (kind, place.device()));
-        let pulses = (place.unsqueeze(1) - nodes.unsqueeze(1)).abs_().neg_().g_add_scalar_(1.0).relu_();
-        let histograms = masks.bmm(&pulses.transpose(1, 2));
-        let positives = histograms.select(1, 0);
-        let running = histograms.cumsum(2, None);
-        let running_positives = running.select(1, 0);
-        let running_all = not_zero(&(&running_positives + running.select(1, 1)));
+        let ends = Tensor::arange_start(1, self.bins + 2, (kind, place.device())).unsqueeze(1);
+        let ramps = (ends - place.unsqueeze(1)).clamp_(0.0, 1.0);
+        let running = masks.bmm(&ramps.transpose(1, 2));
+        let positives = running.select(1, 0);
+        let all = not_zero(&running.sum_dim_intlist(1, false, None));
+        let precision = &positives / &all;
+        let in_bin = positives.diff(1, 1, Some(positives.zeros_like().narrow(1, 0, 1)), None::<Tensor>);
 
-        let precision = running_positives / &running_all;
-        let count = masks.select(1, 0).sum_dim_intlist(1, false, None);
-        let average_precision = (&positives * &precision).sum_dim_intlist(1, false, None) / not_zero(&count);
-        let counted = count.sign();
+        // The last node has seen everything.
+        let count = not_zero(&positives.select(1, self.bins));
+        let average_precision = (&in_bin * &precision).sum_dim_intlist(1, false, None) / &count;
+        let counted = positives.select(1, self.bins).sign();
         let counted = match embeddings.weights(batch) {
             Some(weights) => counted * weights,
             None => counted,
         };
         let share = &counted / not_zero(&counted.sum(None));
         let value = (&share - &average_precision * &share).sum(None);
-        log.scalar("average_precision", || (average_precision * &share).sum(None));
 
-        // ∂(Σ_z h⁺ H⁺/H)/∂h⁺_z = H⁺_z/H_z + Σ_{y≥z} (h⁺/H)(1 - H⁺/H)_y, and by h⁻_z it is
-        // -Σ_{y≥z} (h⁺ H⁺/H²)_y.
-        let rate = positives / running_all;
-        let lost = sum_from_here(&(&rate * &precision));
-        let by_positive = precision + sum_from_here(&rate) - &lost;
-        let by_histogram = Tensor::stack(&[&by_positive, &-lost], 1);
-        // A distance between two nodes moves weight from the lower to the upper one.
-        let steps = by_histogram.diff(1, 2, None::<&Tensor>, None::<&Tensor>);
+        // With r = H⁺/H and q = h⁺/H the sum Σ_z h⁺_z r_z changes with H⁻_z by -q_z r_z, and with
+        // H⁺_z by r_z + q_z - r_(z+1) - q_z r_z; a distance in bin z lowers H_z alone.
+        let rate = (in_bin / all).narrow(1, 0, self.bins);
+        let lost = &rate * precision.narrow(1, 0, self.bins);
+        let by_positive = rate - precision.diff(1, 1, None::<Tensor>, None::<Tensor>) - &lost;
+        let by_running = Tensor::stack(&[by_positive, -lost], 1);
         let bin = place.floor().clamp_max_(self.bins as f64 - 1.0).to_kind(Kind::Int64);
-        let by_place = (steps.gather(2, &bin.unsqueeze(1).expand([-1, 2, -1], false), false) * masks)
-            .sum_dim_intlist(1, false, None);
-        // At distance 0 a pulse has a corner; take the derivative 0 there.
-        let scale = share / not_zero(&count) * -per_bin;
+        let bins_of_both = bin.unsqueeze(1).expand([-1, 2, -1], false);
+        let by_place = (by_running.gather(2, &bins_of_both, false) * masks).sum_dim_intlist(1, false, None);
+        // At distance 0 a ramp has a corner; take the derivative 0 there.
+        let scale = &share / count * per_bin;
         let slope = by_place * scale.unsqueeze(1) * place.sign();
+        log.scalar("average_precision", || (average_precision * share).sum(None));
         Ok(embeddings.loss_of_squared_distances(&value, &slope))
     }
 
@@ -91,11 +90,6 @@ impl Loss for FastAp {
         let message = "with one bin the histograms hardly tell near from far; 10 is usual";
         vec![Advice::new("bins", message)]
     }
-}
-
-/// `Σ_{y≥z} a_y` along the last dimension.
-fn sum_from_here(a: &Tensor) -> Tensor {
-    a.sum_dim_intlist(1, true, None) - a.cumsum(1, None) + a
 }
 
 register_loss!("fastap", FastAp, "average precision through soft histograms of distances");

@@ -6,10 +6,11 @@ use tch::Tensor;
 ///
 /// Entries of -∞ do not take part; where there are no others the result is 0. Neither large `z`
 /// overflow nor small sums vanish: `log(1 + Σ e^z) = t + log1p(Σ e^(z-t) + expm1(-t))` with
-/// `t = max(0, max z)`.
+/// `t = max(0, max z)`. Terms below e^-83 of the larger of 1 and the largest term are dropped.
 pub fn log_one_plus_sum_exp(z: &Tensor, dim: i64) -> (Tensor, Tensor) {
     let top = z.amax(dim, true).clamp_min(0.0);
-    let mut share = (z - &top).exp_();
+    // Exponentials that underflow take many times as long as others, and most are of -∞.
+    let mut share = (z - &top).clamp_min_(-85.0).exp_().threshold_(1e-36, 0.0);
     let rest = share.sum_dim_intlist(dim, true, None) + (-&top).expm1_();
     let value = rest.log1p() + top;
     let _ = share.g_div_(&(rest + 1.0));

@@ -46,17 +46,17 @@ impl Loss for ProxyAnchor {
         let none = f64::NEG_INFINITY;
         let mut pull = (&cosines - self.delta) * -self.alpha;
         let mut push = (&cosines + self.delta) * self.alpha;
-        let mut present = own.shallow_clone();
+        let mut present = own.to_kind(kind);
         if let Some(weights) = embeddings.weights(batch) {
             // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
             let log_weights = weights.log().unsqueeze(1);
             pull += &log_weights;
             push += &log_weights;
-            present = own.logical_and(&weights.gt(0.0).unsqueeze(1));
+            present *= weights.sign().unsqueeze(1);
         }
         let (pull, pull_slope) = log_one_plus_sum_exp(&pull.masked_fill_(&own.logical_not(), none), 0);
         let (push, push_slope) = log_one_plus_sum_exp(&push.masked_fill_(&own, none), 0);
-        let in_batch = not_zero(&present.any_dim(0, false).sum(kind));
+        let in_batch = not_zero(&present.amax(0, false).sum(None));
         let pull = pull.sum(None) / &in_batch;
         let push = push.sum(None) / classes as f64;
         let slope = push_slope * (self.alpha / classes as f64) - pull_slope * (self.alpha / &in_batch);
@@ -65,7 +65,7 @@ impl Loss for ProxyAnchor {
         let along = (&slope * cosines).sum_dim_intlist(0, false, None) * &inverse * &inverse;
         let slope = slope * inverse;
         let by_embedding = slope.mm(&raw);
-        let by_proxy = slope.tr().mm(&embeddings.points) - raw * along.unsqueeze(1);
+        let by_proxy = slope.tr().mm(&embeddings.points).addcmul_(&raw, &-along.unsqueeze(1));
         let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy);
         log.scalar("positive_term", || pull);
         log.scalar("negative_term", || push);

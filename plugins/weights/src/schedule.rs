@@ -19,7 +19,8 @@ const TARGET_MAW: f64 = 0.8;
 /// `ln(N^c)/α`, so another data set, another α or another embedding wants another `max`. Or the
 /// mean average weight (MAW) that λ_∞ shall lead to is given as `target_maw`; then λ_∞ is fitted
 /// anew in every round, because ξ falls as the embedding learns and a λ_∞ fitted once would soon
-/// let everything in. λ is then `λ_∞ · min(1, 0.5 · 1.1^(t-1))`: it reaches λ_∞ in round 9.
+/// let everything in. λ is then `λ_∞ · min(1, 0.5 · 1.1^(t-1))`: it reaches λ_∞ in round 9. So
+/// nothing has to be remembered from round to round.
 ///
 /// A `target_maw` of 0.8 says that about a fifth of the data may be doubted. It is not the share
 /// of clean samples, which nobody knows; keep one value for all noise ratios that are compared.

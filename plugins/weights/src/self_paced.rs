@@ -3,6 +3,9 @@
 //! Classic self-paced learning (Kumar, Packer and Koller, 2010) with a sample's own difficulty
 //! `ℓ_a = ξ⁺_a + ξ⁻_a` over the whole training set: minimise `Σ_a w_a (ℓ_a - λ)`, so `w_a = 1` if
 //! `ℓ_a < λ`, else 0. Nothing couples the samples: a hard class may lose all of its samples.
+//!
+//! Difficulties lie close together, far from 0: half of a good λ usually keeps nobody. So with
+//! `target_maw` it is the average weight that grows, from half the target, and λ follows from it.
 
 use crate::classes::Classes;
 use crate::schedule::Lambda;
@@ -33,13 +36,23 @@ impl WeightScheme for SelfPaced {
         let xi = xi(embeddings(round)?, &classes, &constants)?;
         let difficulty: Vec<f64> = xi.pos.iter().zip(&xi.neg).map(|(p, n)| p + n).collect();
 
-        let max = match (self.lambda, round.age) {
-            (Lambda::Schedule { max, .. }, _) => max,
-            (Lambda::Target { .. }, Some(age)) => age,
-            (Lambda::Target { target_maw }, None) => threshold(&difficulty, &classes, target_maw),
+        let (lambda, max) = match (self.lambda, round.age) {
+            (Lambda::Schedule { max, .. }, Some(age)) => (age, max),
+            (Lambda::Schedule { max, .. }, None) => (self.lambda.in_round(round.round, max), max),
+            (Lambda::Target { .. }, Some(age)) => (age, age),
+            (Lambda::Target { target_maw }, None) => {
+                let at = |maw: f64| threshold(&difficulty, &classes, maw);
+                (at(self.lambda.in_round(round.round, target_maw)), at(target_maw))
+            }
         };
-        let lambda = round.age.unwrap_or_else(|| self.lambda.in_round(round.round, max));
         let weights: Vec<f64> = difficulty.iter().map(|&l| if l < lambda { 1.0 } else { 0.0 }).collect();
+        if round.age.is_none() && weights.iter().all(|&w| w == 0.0) {
+            let easiest = difficulty.iter().copied().fold(f64::INFINITY, f64::min);
+            return Err(Error::other(format!(
+                "λ = {lambda:.3} leaves no sample to train on, the easiest has {easiest:.3}; raise `lambda.start`, \
+                 or give `lambda.target_maw` instead"
+            )));
+        }
 
         let objective = |weights: &[f64]| weights.iter().zip(&difficulty).map(|(w, l)| w * (l - lambda)).sum::<f64>();
         let (maw, sdaw) = classes.maw_sdaw(&weights);
@@ -107,6 +120,29 @@ mod tests {
             seen[w as usize] = true;
         }
         assert_eq!(seen, [true; 2]);
+    }
+
+    #[test]
+    fn the_average_weight_grows_from_half_the_target() {
+        let (embeddings, labels, _) = noisy_clusters();
+        let tensors = Tensors::default();
+        let weights = vec![1.0; labels.len()];
+        let update = SelfPaced::default().update(&round(Some(&embeddings), &labels, &weights, &tensors)).unwrap();
+        let maw = Classes::new(&labels).maw_sdaw(&update.weights).0;
+        assert!((0.4..0.42).contains(&maw), "{maw}");
+    }
+
+    #[test]
+    fn a_lambda_that_keeps_nobody_is_an_error_unless_it_was_asked_for() {
+        let (embeddings, labels, _) = noisy_clusters();
+        let tensors = Tensors::default();
+        let weights = vec![1.0; labels.len()];
+        let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
+        let scheme: SelfPaced = serde_json::from_value(serde_json::json!({ "lambda": { "max": 0.02 } })).unwrap();
+        let message = scheme.update(&r).unwrap_err().to_string();
+        assert!(message.contains("leaves no sample"), "{message}");
+        r.age = Some(0.02);
+        assert_eq!(scheme.update(&r).unwrap().weights, vec![0.0; labels.len()]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How good are embeddings? Recall@K, R-precision, MAP@R, NMI and AMI.
 //!
 //! Exact and repeatable: the same embeddings give the same numbers on every device and with any
-//! number of threads, ties included ([`space`] says how). Nothing of size N×N is ever held.
+//! number of threads, ties included (`space.rs` says how). Nothing of size N×N is ever held.
 
 mod agreement;
 mod file;

@@ -1,7 +1,9 @@
 //! `probe loss` with a loss small enough to check by hand.
 
 use super::*;
-use curricle_sdk::prelude::*;
+use curricle_sdk::register_loss;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -19,7 +21,7 @@ impl Default for Linear {
 }
 
 impl Loss for Linear {
-    fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor, Error> {
+    fn forward(&self, batch: &Batch, _log: &mut Log) -> curricle_sdk::Result<Tensor> {
         let targets = batch.tensors.get("targets").index_select(0, batch.labels);
         let rows = (batch.embeddings * targets).sum_dim_intlist(1, false, None);
         Ok((rows * batch.weights_or_ones()).sum(None) * self.scale)
@@ -30,7 +32,6 @@ impl Loss for Linear {
     }
 }
 
-use curricle_sdk::Error;
 register_loss!("probe_test_linear", Linear, "for tests");
 
 fn batch() -> Vec<(&'static str, Tensor)> {
@@ -101,9 +102,14 @@ fn mistakes_are_named() {
     let mut narrow = batch();
     narrow[3].1 = narrow[3].1.narrow(1, 0, 1).contiguous();
     assert!(message(&narrow, json!({})).ends_with("`targets` must be [2, 2] floats, is [3, 1] in Double"));
+}
+
+#[test]
+fn tensors_without_a_use_are_reported() {
     let mut more = batch();
     more.push(("proxies", Tensor::from_slice(&[1.0])));
-    assert!(message(&more, json!({})).contains("what to do with tensor `proxies`"));
+    assert_eq!(probe(&more, &json!({}), 0).unwrap().unused, ["proxies"]);
+    assert_eq!(probe(&batch(), &json!({}), 0).unwrap().unused, [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! However a run is cut, it ends as if it had not been.
+
+use curricle_tests::{Sandbox, program, run_folder, small_recipe, timeless_metrics};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Everything of a finished run that must not depend on interruptions.
+#[derive(PartialEq, Debug)]
+struct Finished {
+    metrics: Vec<String>,
+    model: String,
+    samples: String,
+    result: serde_json::Value,
+}
+
+fn finished(runs: &Path) -> Finished {
+    let run = run_folder(runs);
+    let text = |name: &str| std::fs::read_to_string(run.join(name)).unwrap();
+    let mut result: serde_json::Value = serde_json::from_str(&text("result.json")).unwrap();
+    result.as_object_mut().unwrap().remove("seconds");
+    let model = std::fs::read(run.join("model.safetensors")).unwrap();
+    Finished { metrics: timeless_metrics(&run), model: format!("{model:?}"), samples: text("samples.csv"), result }
+}
+
+const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
+
+fn start(sandbox: &Sandbox) -> Child {
+    let mut command = Command::new(program());
+    command.current_dir(sandbox.path("")).args(RUN).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("the program starts")
+}
+
+/// Waits until the run has written so many lines of metrics, or is over.
+fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
+    let begun = Instant::now();
+    let written = || {
+        let runs = sandbox.path("runs/small");
+        let hash = std::fs::read_dir(runs).ok()?.flatten().next()?.path();
+        let text = std::fs::read_to_string(hash.join("seed-0/metrics.jsonl")).ok()?;
+        Some(text.lines().count())
+    };
+    while written().unwrap_or(0) < lines && child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "the run does not get on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    assert!(status.success() || name == "KILL");
+}
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    // Everything that has state: declared tensors, moments, weights, running statistics, noise.
+    sandbox.write("small.toml", small_recipe("bspml", "balanced_self_paced"));
+    sandbox
+}
+
+fn uninterrupted() -> Finished {
+    let sandbox = sandbox();
+    sandbox.curricle(RUN).assert().success();
+    finished(&sandbox.path("runs"))
+}
+
+#[test]
+fn a_run_killed_at_any_moment_ends_the_same() {
+    let wanted = uninterrupted();
+    let total = wanted.metrics.len();
+    for lines in [1, total / 3, total / 2, 3 * total / 4, total] {
+        let sandbox = sandbox();
+        let mut child = start(&sandbox);
+        wait_for_lines(&sandbox, &mut child, lines);
+        signal(&child, "KILL");
+        child.wait().unwrap();
+        sandbox.curricle(RUN).assert().success();
+        assert_eq!(finished(&sandbox.path("runs")), wanted, "killed after {lines} lines");
+    }
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
+    let wanted = uninterrupted();
+    for name in ["INT", "TERM"] {
+        let sandbox = sandbox();
+        let mut child = start(&sandbox);
+        wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(75), "SIG{name}");
+        assert!(run_folder(&sandbox.path("runs")).join("checkpoints").is_dir());
+        sandbox.curricle(RUN).assert().success();
+        assert_eq!(finished(&sandbox.path("runs")), wanted, "SIG{name}");
+    }
+}
+
+#[test]
+fn a_run_begun_with_other_data_is_not_gone_on_with() {
+    let sandbox = sandbox();
+    let mut child = start(&sandbox);
+    wait_for_lines(&sandbox, &mut child, 20);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let manifest = run_folder(&sandbox.path("runs")).join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    json["conditions"]["data"] = "another".into();
+    std::fs::write(&manifest, json.to_string()).unwrap();
+    let refused = sandbox.curricle(RUN).assert().code(1);
+    let message = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(message.contains("begun with another data") && message.contains("--force"), "{message}");
+    sandbox.curricle(RUN.into_iter().chain(["--force"])).assert().success();
+}
