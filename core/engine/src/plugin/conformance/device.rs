@@ -7,7 +7,7 @@ use super::batches::{Case, distance, is_random, make};
 use super::weights;
 use super::{Stop, Subject, fail, skip};
 use curricle_sdk::guard;
-use libloading::os::unix::Library;
+use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int};
 use tch::{Device, Kind};
 
@@ -43,10 +43,12 @@ pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
     // The first call may set things up.
     case.run(loss.as_ref())?;
     let step = || case.run(loss.as_ref()).map(drop);
-    match (Counters::find(), sync_debug_mode()) {
-        (Some(counters), _) => counted(&counters, step),
-        (None, Some(mode)) => refused(mode, step),
-        (None, None) => skip("this libtorch cannot tell when it waits"),
+    if let Some(counters) = Counters::find() {
+        return counted(&counters, step);
+    }
+    match sync_debug_mode() {
+        Some(mode) => refused(mode, step),
+        None => skip("this libtorch cannot tell when it waits"),
     }
 }
 
@@ -106,7 +108,7 @@ impl Counters {
 /// Where libtorch keeps what to do when an operation waits: 0 nothing, 1 warn, 2 refuse.
 fn sync_debug_mode() -> Option<*mut c_int> {
     // SAFETY: opens nothing new: the library is there once a CUDA device is.
-    let library = unsafe { Library::open(Some("libc10_cuda.so"), libloading::os::unix::RTLD_NOW) }.ok()?;
+    let library = unsafe { Library::open(Some("libc10_cuda.so"), RTLD_NOW | libc::RTLD_NOLOAD) }.ok()?;
     // SAFETY: only the address of `c10::cuda::warning_state_` is taken; it holds one enumeration.
     let symbol = unsafe { library.get::<c_int>(b"_ZZN3c104cuda13warning_stateEvE14warning_state_\0") };
     let address = symbol.ok().map(|symbol| symbol.as_raw_ptr().cast::<c_int>());
