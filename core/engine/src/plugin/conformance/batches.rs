@@ -1,6 +1,7 @@
 //! Batches to try losses on.
 
 use super::{Stop, Subject};
+use crate::train::components::check_specs;
 use crate::train::{Declared, check_loss};
 use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
 use rand::RngExt;
@@ -60,6 +61,7 @@ impl Case {
     pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, Stop> {
         let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
         let specs = guard(|| Ok(loss.tensors(&shape)))?;
+        check_specs(&specs)?;
         let declared = Declared::create(specs, 1, ComponentKind::Loss, Device::Cpu);
         let case = Self {
             embeddings,

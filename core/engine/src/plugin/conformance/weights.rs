@@ -2,6 +2,7 @@
 
 use super::batches::unit;
 use super::{Stop, Subject, fail, skip};
+use crate::train::components::check_specs;
 use crate::train::{Declared, check_weights};
 use curricle_sdk::{Error, Kind as ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
 use rand::RngExt;
@@ -52,6 +53,7 @@ impl Data {
         let classes = self.labels.iter().max().map_or(0, |most| most + 1);
         let shape = Shape { classes, samples: self.labels.len() as i64, embedding: DIMENSIONS };
         let specs = guard(|| Ok(scheme.tensors(&shape)))?;
+        check_specs(&specs)?;
         let device = self.embeddings.device();
         let declared = Declared::create(specs, 1, ComponentKind::Weights, device);
         let settings = json!({ "alpha": 2.0, "beta": 50.0, "rho": 0.5, "epsilon": 0.1 });
