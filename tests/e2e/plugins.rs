@@ -220,7 +220,10 @@ fn settings_of_plugins_are_checked_like_any_other() {
     assert!(problems.contains("missing.toml:2:10") && problems.contains("does not exist"), "{problems}");
     sandbox.write("odd.toml", recipe("{ path = \"x.so\", sha = \"1\" }, 3", "name = \"ms\""));
     let problems = sandbox.curricle(["check", "odd.toml"]).assert().code(2).stderr_text();
-    assert!(problems.contains("plugins.paths[0].sha") && problems.contains("plugins.paths[1]"), "{problems}");
+    assert!(
+        problems.contains("unknown setting `sha` in `[plugins.paths[0]]`") && problems.contains("plugins.paths[1]"),
+        "{problems}"
+    );
 }
 
 #[test]
