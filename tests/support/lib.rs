@@ -115,3 +115,56 @@ impl Printed for Assert {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("standard output is not JSON ({e}):\n{text}"))
     }
 }
+
+/// A recipe that trains in about a second: few small characters, a narrow network.
+pub fn small_recipe(loss: &str, weights: &str) -> String {
+    format!(
+        r#"
+[data]
+source = "strokes"
+classes = 12
+per_class = 10
+size = 16
+[noise]
+name = "uniform"
+ratio = 0.2
+[backbone]
+name = "conv4"
+width = 4
+[embedding]
+size = 8
+[sampler]
+name = "pk"
+classes = 4
+per_class = 3
+[loss]
+name = "{loss}"
+[weights]
+name = "{weights}"
+[optimizer]
+name = "adam"
+lr = 1e-3
+[train]
+epochs = 3
+log_every = 2
+[eval]
+restarts = 1
+"#
+    )
+}
+
+/// The only run folder below `runs` of a sandbox, such as `runs/x/01234567/seed-0`.
+pub fn run_folder(runs: &Path) -> PathBuf {
+    let mut folder = runs.to_path_buf();
+    while !folder.join("recipe.toml").exists() {
+        let mut entries = std::fs::read_dir(&folder).expect("a folder of runs").flatten();
+        folder = entries.next().unwrap_or_else(|| panic!("no run below `{}`", runs.display())).path();
+    }
+    folder
+}
+
+/// The records of a run's `metrics.jsonl` that do not depend on the clock, line by line.
+pub fn timeless_metrics(run: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("a run has metrics");
+    text.lines().filter(|line| !line.contains("\"time/")).map(str::to_string).collect()
+}

@@ -61,8 +61,10 @@ impl Embeddings {
 ///
 /// `∂L/∂x_i = 2 Σ_j (slope_ij + slope_ji)(x_i - x_j)`, a graph Laplacian times `x`.
 pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor {
-    let pull = (slope + slope.tr()) * 2.0;
-    points * pull.sum_dim_intlist(1, true, None) - pull.mm(points)
+    let laplacian = (slope + slope.tr()) * -2.0;
+    let degrees = laplacian.sum_dim_intlist(1, false, None);
+    let _ = laplacian.diagonal(0, 0, 1).g_sub_(&degrees);
+    laplacian.mm(points)
 }
 
 /// A scalar with the given value and first derivatives.

@@ -39,15 +39,16 @@ impl Loss for FastAp {
         let place = (squared_distances(&embeddings.points) * per_bin).clamp_max_(self.bins as f64);
 
         // A distance at u bins adds clamp(z + 1 - u, 0, 1) to the running histogram at node z, so
-        // [B, 2, B] masks times [B, L+1, B] ramps give H of positives and of negatives at once.
+        // [B, 2, B] masks times [B, L+2, B] ramps give H of positives and of negatives at once, from node -1 on.
         let masks = Tensor::stack(&[&pairs.positive, &pairs.negative], 1).to_kind(kind);
-        let ends = Tensor::arange_start(1, self.bins + 2, (kind, place.device())).unsqueeze(1);
+        let ends = Tensor::arange(self.bins + 2, (kind, place.device())).unsqueeze(1);
         let ramps = (ends - place.unsqueeze(1)).clamp_(0.0, 1.0);
         let running = masks.bmm(&ramps.transpose(1, 2));
-        let positives = running.select(1, 0);
-        let all = not_zero(&running.sum_dim_intlist(1, false, None));
+        let before = running.select(1, 0).narrow(1, 0, self.bins + 1);
+        let positives = running.select(1, 0).narrow(1, 1, self.bins + 1);
+        let all = not_zero(&(&positives + running.select(1, 1).narrow(1, 1, self.bins + 1)));
         let precision = &positives / &all;
-        let in_bin = positives.diff(1, 1, Some(positives.zeros_like().narrow(1, 0, 1)), None::<Tensor>);
+        let in_bin = &positives - before;
 
         // The last node has seen everything.
         let count = not_zero(&positives.select(1, self.bins));
@@ -58,13 +59,13 @@ impl Loss for FastAp {
             None => counted,
         };
         let share = &counted / not_zero(&counted.sum(None));
-        let value = (&share - &average_precision * &share).sum(None);
+        let value = share.dot(&(1.0 - &average_precision));
 
         // With r = H⁺/H and q = h⁺/H the sum Σ_z h⁺_z r_z changes with H⁻_z by -q_z r_z, and with
         // H⁺_z by r_z + q_z - r_(z+1) - q_z r_z; a distance in bin z lowers H_z alone.
         let rate = (in_bin / all).narrow(1, 0, self.bins);
         let lost = &rate * precision.narrow(1, 0, self.bins);
-        let by_positive = rate - precision.diff(1, 1, None::<Tensor>, None::<Tensor>) - &lost;
+        let by_positive = rate + precision.narrow(1, 0, self.bins) - precision.narrow(1, 1, self.bins) - &lost;
         let by_running = Tensor::stack(&[by_positive, -lost], 1);
         let bin = place.floor().clamp_max_(self.bins as f64 - 1.0).to_kind(Kind::Int64);
         let bins_of_both = bin.unsqueeze(1).expand([-1, 2, -1], false);
@@ -72,7 +73,7 @@ impl Loss for FastAp {
         // At distance 0 a ramp has a corner; take the derivative 0 there.
         let scale = &share / count * per_bin;
         let slope = by_place * scale.unsqueeze(1) * place.sign();
-        log.scalar("average_precision", || (average_precision * share).sum(None));
+        log.scalar("average_precision", || average_precision.dot(&share));
         Ok(embeddings.loss_of_squared_distances(&value, &slope))
     }
 

@@ -3,12 +3,12 @@
 //! Every loss here is a function of pairwise similarities or distances of the batch, and its
 //! derivative by them has a short closed form, which the papers print themselves. So each file
 //! computes the value and that derivative next to each other, without recording a graph, and
-//! [`embeddings`] joins both into one differentiable scalar. That takes about a third of the
+//! `embeddings.rs` joins both into one differentiable scalar. That takes about a third of the
 //! operations automatic differentiation would, and a training step at batch 64 consists of
 //! little else than the cost of starting operations. Finite differences check every derivative.
 //!
 //! To add a loss: one file with settings, formula, [`curricle_sdk::Loss`] and a `register_loss!`
-//! line, one `mod` line below, and one line in `tests/suite.rs` that puts it through all checks.
+//! line, one `mod` line below, and one line in `tests/suite/main.rs` that puts it through all checks.
 
 mod distances;
 mod embeddings;

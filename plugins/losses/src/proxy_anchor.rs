@@ -85,20 +85,17 @@ impl Loss for ProxyAnchor {
     }
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
-        let mut advice = Vec::new();
-        // A lone pair's share of the gradient: 1/(1+e^{-z}).
-        let share = |z: f64| 1.0 / (1.0 + (-z).exp());
-        let (pull, push) = (share(self.alpha * (self.delta + 1.0)), share(self.alpha * (self.delta + 1.0)));
-        if pull < 1e-3 && push < 1e-3 {
-            advice.push(Advice::new(
-                "delta",
-                format!(
-                    "with `delta = {}` and `alpha = {}` even the worst sample hardly moves; 0.1 and 32 are usual",
-                    self.delta, self.alpha
-                ),
-            ));
+        // The worst pair, of a proxy and a sample on the wrong side, has exponent α(1+δ); a lone
+        // one's share of the gradient is 1/(1+e^{-z}).
+        let worst = 1.0 / (1.0 + (-self.alpha * (1.0 + self.delta)).exp());
+        if worst >= 1e-3 {
+            return Vec::new();
         }
-        advice
+        let message = format!(
+            "with `delta = {}` and `alpha = {}` even the worst sample hardly moves; 0.1 and 32 are usual",
+            self.delta, self.alpha
+        );
+        vec![Advice::new("delta", message)]
     }
 }
 

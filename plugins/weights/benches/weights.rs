@@ -82,7 +82,7 @@ fn xi_against_bare_products(samples: i64, size: i64) {
     // The first turn warms up.
     for turn in 0..6 {
         let start = Instant::now();
-        bare_products(&rows, 2048);
+        bare_products(&rows, 4096);
         let between = Instant::now();
         xi(&rows, &classes, &CONSTANTS).expect("finite embeddings");
         if turn > 0 {

@@ -1,6 +1,7 @@
 //! `curricle probe loss`
 
 use super::PluginArgs;
+use crate::output;
 use curricle_engine::probe::loss::LossProbe;
 use curricle_engine::recipe::component_settings;
 use curricle_engine::{Error, Result};
@@ -52,6 +53,9 @@ pub fn run(args: &Args) -> Result<()> {
     let probe = LossProbe { name: &args.name, settings: &settings, input: &args.input, seed: args.seed };
     let probed = probe.run(&registry, args.time)?;
     probed.write(&args.output)?;
+    for name in &probed.unused {
+        output::note(&format!("loss `{}` has no use for tensor `{name}` of the input", args.name));
+    }
     if let (Some(min), Some(median)) = (probed.times.first(), probed.times.get(args.time / 2)) {
         let threads = tch::get_num_threads();
         let line =

@@ -60,7 +60,7 @@ pub enum Event<'a> {
 enum Message {
     Started(usize),
     Line(usize, String),
-    Finished(Finished),
+    Finished(Box<Finished>),
 }
 
 /// Carries out all runs, whether or not some fail, and returns them in the order of the plan.
@@ -83,7 +83,7 @@ pub fn run_all(
                 while let Some(index) = next() {
                     let done = one(index, &planned[index], options, &sender);
                     // The receiver lives until all senders are gone.
-                    let _ = sender.send(Message::Finished(done));
+                    let _ = sender.send(Message::Finished(Box::new(done)));
                 }
             });
         }
@@ -94,7 +94,7 @@ pub fn run_all(
                 Message::Line(index, line) => observe(&Event::Line(index, &line)),
                 Message::Finished(run) => {
                     observe(&Event::Finished(&run));
-                    finished.push(run);
+                    finished.push(*run);
                 }
             }
         }

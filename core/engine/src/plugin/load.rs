@@ -82,6 +82,7 @@ fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusa
         refuse((format!("cannot be loaded: {}", reason(&error, &absolute)), fix.into()))
     })?;
     // SAFETY: only its address is taken here.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of a type that is not public")]
     let symbol = unsafe { library.get::<*const std::ffi::c_void>(SYMBOL_NAME.as_bytes()) }.map(|s| s.as_raw_ptr());
     // Never unloaded: components, their tables and threads the library started stay valid.
     std::mem::forget(library);

@@ -33,6 +33,8 @@ pub struct LossProbed {
     pub tensors: Vec<(String, Tensor)>,
     /// Times of forward and backward in milliseconds, sorted.
     pub times: Vec<f64>,
+    /// Tensors of the input that the loss has no use for.
+    pub unused: Vec<String>,
 }
 
 impl LossProbed {
@@ -48,21 +50,19 @@ impl LossProbe<'_> {
         let loss = self.make(registry)?;
         let given = self.read(&*loss)?;
         let failed = |source| Error::Component { kind: ComponentKind::Loss, name: self.name.to_string(), source };
-        let step = |index: u64| {
-            tch::manual_seed(rng::seed_for(self.seed, "probe", 0, index));
-            guard(|| given.evaluate(&*loss)).map_err(failed)
-        };
-        let tensors = step(0)?;
+        tch::manual_seed(rng::seed_for(self.seed, "probe", 0, 0));
+        let step = || guard(|| given.evaluate(&*loss)).map_err(failed);
+        let tensors = step()?;
         let warm_up = steps.div_ceil(5);
         let mut times = Vec::with_capacity(steps);
-        for index in 0..warm_up + steps {
+        for _ in 0..warm_up + steps {
             let start = Instant::now();
-            step(index as u64)?;
+            step()?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         times.drain(..warm_up.min(times.len()));
         times.sort_by(f64::total_cmp);
-        Ok(LossProbed { tensors, times })
+        Ok(LossProbed { tensors, times, unused: given.unused })
     }
 
     fn make(&self, registry: &Registry) -> Result<Box<dyn Loss>> {
@@ -85,6 +85,7 @@ struct Given {
     ids: Tensor,
     weights: Option<Tensor>,
     declared: Vec<(TensorSpec, Tensor)>,
+    unused: Vec<String>,
 }
 
 impl Given {
@@ -125,10 +126,8 @@ impl Given {
             embedding: dimensions,
         };
         let declared = declare(loss, shape, &mut file, kind, seed)?;
-        if let Some(name) = file.keys().next() {
-            return Err(format!("the loss does not know what to do with tensor `{name}`"));
-        }
-        Ok(Self { embeddings, labels, ids, weights, declared })
+        let unused = file.into_keys().collect();
+        Ok(Self { embeddings, labels, ids, weights, declared, unused })
     }
 
     /// Loss and derivatives, from fresh leaves so that nothing adds up from step to step.

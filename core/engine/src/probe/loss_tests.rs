@@ -1,6 +1,7 @@
 //! `probe loss` with a loss small enough to check by hand.
 
 use super::*;
+use curricle_sdk::Init;
 use curricle_sdk::register_loss;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -40,11 +40,12 @@ impl Schema {
         };
         let alternatives: Vec<_> =
             alternatives.iter().map(|a| self.follow(a)).filter(|a| a.get("type") != Some(&"null".into())).collect();
-        if let [only] = alternatives.as_slice() {
-            return self.form(only);
-        }
+        // A kind with a single component is still told apart by its name.
         if let Some((key, variants)) = tagged(&alternatives) {
             return Form::Tagged { key, variants };
+        }
+        if let [only] = alternatives.as_slice() {
+            return self.form(only);
         }
         let choices: Option<Vec<_>> = alternatives
             .iter()

@@ -43,6 +43,7 @@ impl Schema {
             "type": ["string", "array"],
             "items": { "type": "string" },
         });
+        root["properties"]["sweep"] = sweep();
         root["definitions"] = Json::Object(definitions);
         Self { root }
     }
@@ -72,6 +73,33 @@ impl From<Json> for Schema {
     fn from(root: Json) -> Self {
         Self { root }
     }
+}
+
+/// `[sweep]` for editors; the loader reads and removes it before a recipe is checked.
+fn sweep() -> Json {
+    let named = json!({ "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } });
+    json!({
+        "description": "Many runs from one recipe, for `curricle bench`.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "methods": {
+                "description": "Methods to compare: recipe files, or tables of settings with a `name`.",
+                "type": "array",
+                "items": { "anyOf": [{ "type": "string" }, named.clone()] },
+            },
+            "cases": {
+                "description": "Circumstances to compare them in: tables of settings with a `name`.",
+                "type": "array",
+                "items": named,
+            },
+            "seeds": {
+                "description": "Seeds of repetitions.",
+                "type": "array",
+                "items": { "type": "integer", "minimum": 0 },
+            },
+        },
+    })
 }
 
 fn take_object(json: &mut Json, key: &str) -> Map<String, Json> {

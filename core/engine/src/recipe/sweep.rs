@@ -134,14 +134,16 @@ impl Reader {
         Some(Variation { name, layer: Layer { source: self.source.clone(), table } })
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "as the other readers of list entries")]
     fn seed(&mut self, node: Node) -> Option<u64> {
-        match node.value {
-            Value::Integer(seed) if u64::try_from(seed).is_ok() => u64::try_from(seed).ok(),
-            _ => {
-                self.wrong(&node.origin, "sweep.seeds", "must hold whole numbers from 0");
-                None
-            }
+        let seed = match node.value {
+            Value::Integer(seed) => u64::try_from(seed).ok(),
+            _ => None,
+        };
+        if seed.is_none() {
+            self.wrong(&node.origin, "sweep.seeds", "must hold whole numbers from 0");
         }
+        seed
     }
 
     fn refuse_twins(&mut self, all: &[Variation], which: &str) {

@@ -63,7 +63,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
     let run = Run::begin(resolved, options, folder);
-    let outcome = run.and_then(|run| run.to_the_end(stop)).map_err(|error| resolved.blame(error));
+    let outcome = run.and_then(|run| run.finish_training(stop)).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
         tracing::error!("{error}");
     }
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         &self.resolved.recipe
     }
 
-    fn to_the_end(mut self, stop: &Stop) -> Result<Outcome> {
+    fn finish_training(mut self, stop: &Stop) -> Result<Outcome> {
         let epochs = self.recipe().train.epochs;
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch < epochs {
@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
                 self.checkpoint()?;
             }
         }
-        self.finish(last)
+        self.write_results(last)
     }
 
     /// The weight update and the evaluation at the end of an epoch.
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
 
     /// Writes what is left when training is over. The result comes last: it says that the run is
     /// finished.
-    fn finish(mut self, last: LastEpoch) -> Result<Outcome> {
+    fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
         let trainer = &self.prepared.trainer;
         let model: Vec<_> =

@@ -22,7 +22,7 @@ const WRONG: Rgb = [214, 40, 40];
 /// has an entry for each neighbour.
 pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> Result<Picture> {
     let (queries, neighbours) = (Picture::from_batch(queries)?, Picture::from_batch(neighbours)?);
-    if queries.is_empty() || neighbours.len() != right.len() || right.len() % queries.len() != 0 {
+    if queries.is_empty() || neighbours.len() != right.len() || !right.len().is_multiple_of(queries.len()) {
         return Err(Error::Failed(format!(
             "cannot draw {} queries with {} neighbours and {} marks: every query needs as many",
             queries.len(),

@@ -216,7 +216,10 @@ impl<'a> Trainer<'a> {
 
         during("computing gradients", || Ok(loss.f_backward()?))?;
         lap(&mut times.backward);
-        self.meter.push(&loss);
+        // Losses that select pairs by comparison can be 0 on embeddings that are not numbers, so
+        // those count too: 0 times anything finite is 0.
+        let embeddings_finite = embeddings.detach().sum(loss.kind()) * 0.0;
+        self.meter.push(&(loss.detach() + embeddings_finite));
         let norm =
             during("updating parameters", || Ok(self.optimizer.step(lr_factor, self.recipe.train.clip_norm, logged)))?;
         lap(&mut times.optimizer);
@@ -232,7 +235,7 @@ impl<'a> Trainer<'a> {
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
         let message = format!(
-            "the loss is not finite in epoch {}, step {} of {}; its batch holds the samples {}. The last checkpoint \
+            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch holds the samples {}. The last checkpoint \
              is kept. A lower `optimizer.lr` or a `train.clip_norm` may help",
             self.epoch + 1,
             step + 1,

@@ -144,9 +144,9 @@ extern "C" fn create(data: *const c_void, settings: Str, instance: *mut *mut c_v
 }
 
 extern "C" fn destroy<T: ?Sized>(instance: *mut c_void) {
-    // SAFETY: made by `create` from a `Box<Box<T>>` of this kind and not used again. A panic in a
-    // destructor has nowhere to be reported.
+    // A panic in a destructor has nowhere to be reported.
     let _ = guard(|| {
+        // SAFETY: made by `create` from a `Box<Box<T>>` of this kind and not used again.
         drop(unsafe { Box::from_raw(instance.cast::<Box<T>>()) });
         Ok(())
     });

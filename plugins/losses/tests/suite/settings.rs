@@ -60,12 +60,12 @@ fn settings_that_disappoint_draw_advice_and_defaults_do_not() {
 fn proxies_and_boundaries_are_declared() {
     let shape = Shape { classes: 8, samples: 100, embedding: 5 };
     let proxies = &make("proxy_anchor", &json!({})).tensors(&shape)[0];
-    assert_eq!((proxies.name, proxies.group, proxies.lr_scale), ("proxies", "proxies", 100.0));
+    assert_eq!((&*proxies.name, &*proxies.group, proxies.lr_scale), ("proxies", "proxies", 100.0));
     assert_eq!((&proxies.shape[..], proxies.init), (&[8, 5][..], Init::Normal { std: 0.5 }));
     let beta = |learn: &str| make("margin", &json!({"learn_beta": learn, "beta": 1.1})).tensors(&shape);
     assert!(beta("none").is_empty());
     assert_eq!((&beta("global")[0].shape[..], beta("global")[0].init), (&[1][..], Init::Constant(1.1)));
-    assert_eq!((&beta("class")[0].shape[..], beta("class")[0].group), (&[8][..], "beta"));
+    assert_eq!((&beta("class")[0].shape[..], &*beta("class")[0].group), (&[8][..], "beta"));
 }
 
 #[test]
