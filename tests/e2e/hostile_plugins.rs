@@ -19,7 +19,8 @@ fn flat(assert: &Assert) -> String {
 /// Demands an ordinary failure with these words; a crash has no exit code.
 fn fails_with(assert: Assert, code: i32, words: &[&str]) {
     let shown = flat(&assert);
-    assert_eq!(assert.get_output().status.code(), Some(code), "{shown}");
+    let status = assert.get_output().status;
+    assert_eq!(status.code(), Some(code), "{status}: {shown}");
     for word in words {
         assert!(shown.contains(word), "no `{word}` in: {shown}");
     }
@@ -153,7 +154,7 @@ fn losses_that_misbehave_end_the_run_in_words() {
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
         ("shape", 1, "must return one number, not a tensor of shape [6, 6]"),
         ("type", 1, "returned a number of type Double"),
-        ("nan", 1, "the loss is not finite"),
+        ("nan", 1, "not finite in epoch 1, step 1"),
         ("no gradient", 1, "not connected to the embeddings"),
         ("undeclared", 1, "tensor `nothing` was used but not declared"),
         ("negative shape", 1, "tensor `t`"),
