@@ -5,6 +5,7 @@
 //! `cargo build` with the same profile first.
 
 mod fakecuda;
+pub mod plugins;
 
 pub use fakecuda::fakecuda;
 

@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{bench, check, completions, doctor, eval, explain, list, probe, run, schema};
+use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, run, schema};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -32,6 +32,7 @@ enum Command {
     Check(check::Args),
     Explain(explain::Args),
     List(list::Args),
+    Plugin(plugin::Args),
     Schema(schema::Args),
     Eval(eval::Args),
     Probe(probe::Args),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::List(args) => list::run(args),
+        Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Probe(args) => probe::run(args),

@@ -59,7 +59,7 @@ impl Loss for ProxyAnchor {
         let in_batch = not_zero(&present.amax(0, false).sum(None));
         let pull = pull.sum(None) / &in_batch;
         let push = push.sum(None) / classes as f64;
-        let slope = push_slope * (self.alpha / classes as f64) - pull_slope * (self.alpha / &in_batch);
+        let slope = push_slope * (self.alpha / classes as f64) - pull_slope / &in_batch * self.alpha;
 
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
         let along = (&slope * cosines).sum_dim_intlist(0, false, None) * &inverse * &inverse;

@@ -1,10 +1,9 @@
 //! `curricle bench`
 
-use super::{DeviceArgs, SetArgs};
+use super::{DeviceArgs, PluginArgs, SetArgs};
 use crate::output::{self, Verbosity};
 use curricle_engine::bench::{self, Event, Finished, PoolOptions, Row, Spread};
 use curricle_engine::recipe::{self, SweepRun};
-use curricle_engine::registry::Registry;
 use curricle_engine::train::stop::Stop;
 use curricle_engine::{Error, Result};
 use serde_json::json;
@@ -21,6 +20,8 @@ pub struct Args {
     recipe: PathBuf,
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// The folder that holds all runs.
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.jobs == 0 {
         return Err(Error::Usage("`--jobs` must be at least 1".into()));
     }
-    let planned = recipe::load_sweep(&args.recipe, &args.set.sets, &Registry::built_in())?;
+    let planned = recipe::load_sweep(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
     if let Some(first) = planned.first() {
         output::warnings(&first.resolved.warnings);
     }

@@ -1,9 +1,8 @@
 //! `curricle check`
 
-use super::SetArgs;
+use super::{PluginArgs, SetArgs};
 use crate::output;
 use curricle_engine::recipe::{self, Problem, Resolved};
-use curricle_engine::registry::Registry;
 use curricle_engine::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -16,6 +15,8 @@ pub struct Args {
     recipes: Vec<PathBuf>,
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -23,7 +24,7 @@ pub struct Args {
 
 /// Checks every recipe, whatever the others are like.
 pub fn run(args: &Args) -> Result<()> {
-    let registry = Registry::built_in();
+    let registry = args.plugin.registry()?;
     let mut all_good = true;
     let mut reports = Vec::new();
     for path in &args.recipes {

@@ -1,10 +1,9 @@
 //! `curricle explain`
 
-use super::SetArgs;
+use super::{PluginArgs, SetArgs};
 use crate::output;
 use curricle_engine::Result;
 use curricle_engine::recipe;
-use curricle_engine::registry::Registry;
 use std::path::PathBuf;
 
 /// Print a recipe with everything it extends and every default, and where each value comes from.
@@ -14,6 +13,8 @@ pub struct Args {
     recipe: PathBuf,
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// Leave out where values come from: the recipe as a run would store it.
     #[arg(long)]
     plain: bool,
@@ -21,7 +22,7 @@ pub struct Args {
 
 /// Prints the resolved recipe; warnings go to standard error.
 pub fn run(args: &Args) -> Result<()> {
-    let resolved = recipe::load(&args.recipe, &args.set.sets, &Registry::built_in())?;
+    let resolved = recipe::load(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
     output::warnings(&resolved.warnings);
     if args.plain {
         return output::print(&resolved.to_toml());

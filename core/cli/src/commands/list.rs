@@ -1,8 +1,8 @@
 //! `curricle list`
 
+use super::PluginArgs;
 use crate::output;
 use curricle_engine::recipe::{Choice, Listing, Schema, Setting, listings, nearest};
-use curricle_engine::registry::Registry;
 use curricle_engine::{Error, Result};
 
 /// List what recipes can choose from: losses, samplers, data sources, optimisers and more.
@@ -10,6 +10,8 @@ use curricle_engine::{Error, Result};
 pub struct Args {
     /// Only this table of a recipe, with every setting explained, e.g. `loss`.
     kind: Option<String>,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -17,7 +19,7 @@ pub struct Args {
 
 /// Prints everything briefly, or one kind at length.
 pub fn run(args: &Args) -> Result<()> {
-    let all = listings(&Schema::of_recipes(&Registry::built_in()));
+    let all = listings(&Schema::of_recipes(&args.plugin.registry()?));
     let Some(wanted) = &args.kind else {
         return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };
     };
@@ -92,6 +94,7 @@ fn described(listing: &Listing, choice: &Choice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use curricle_engine::registry::Registry;
 
     #[test]
     fn plurals_are_understood() {

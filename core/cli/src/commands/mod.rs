@@ -7,13 +7,35 @@ pub mod doctor;
 pub mod eval;
 pub mod explain;
 pub mod list;
+pub mod plugin;
+pub mod plugin_check;
+pub mod plugin_list;
+pub mod plugin_new;
 pub mod probe;
 mod probe_loss;
 mod probe_weights;
 pub mod run;
 pub mod schema;
 
+use curricle_engine::Result;
 use curricle_engine::device::DeviceChoice;
+use curricle_engine::registry::Registry;
+use std::path::PathBuf;
+
+/// Libraries named on the command line.
+#[derive(Debug, clap::Args)]
+pub struct PluginArgs {
+    /// Load components from a library, as `plugins.paths` in a recipe does; may be repeated.
+    #[arg(long = "plugin", value_name = "PATH")]
+    plugins: Vec<PathBuf>,
+}
+
+impl PluginArgs {
+    /// The built-in components and those of the libraries.
+    pub fn registry(&self) -> Result<Registry> {
+        Ok(Registry::with_plugins(&self.plugins)?)
+    }
+}
 
 /// Changes to recipes on the command line.
 #[derive(Debug, clap::Args)]

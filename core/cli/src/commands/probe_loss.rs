@@ -1,9 +1,9 @@
 //! `curricle probe loss`
 
+use super::PluginArgs;
 use crate::output;
 use curricle_engine::probe::loss::LossProbe;
 use curricle_engine::recipe::component_settings;
-use curricle_engine::registry::Registry;
 use curricle_engine::{Error, Result};
 use curricle_sdk::Kind;
 use serde_json::json;
@@ -22,6 +22,8 @@ pub struct Args {
     /// A setting of the loss, such as `alpha=3` or `mining=hard`. Can be given many times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// Safetensors file to read.
     #[arg(long = "in", value_name = "FILE")]
     input: PathBuf,
@@ -46,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(threads) => tch::set_num_threads(threads),
         None => {}
     }
-    let registry = Registry::built_in();
+    let registry = args.plugin.registry()?;
     let settings = component_settings(Kind::Loss, &args.name, &args.sets, &registry)?;
     let probe = LossProbe { name: &args.name, settings: &settings, input: &args.input, seed: args.seed };
     let probed = probe.run(&registry, args.time)?;

@@ -1,8 +1,8 @@
 //! `curricle probe weights`: one weight update on embeddings from a file.
 
+use super::PluginArgs;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
 use curricle_engine::recipe::component_settings;
-use curricle_engine::registry::Registry;
 use curricle_engine::{Error, Result};
 use curricle_sdk::Kind;
 use std::io::Write;
@@ -21,6 +21,8 @@ pub struct Args {
     /// A setting of the scheme, e.g. `mu=1.5` or `solver.name=doubly_stochastic`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// Safetensors file to read.
     #[arg(long = "in", value_name = "FILE")]
     input: PathBuf,
@@ -40,7 +42,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let registry = Registry::built_in();
+    let registry = args.plugin.registry()?;
     let settings = component_settings(Kind::Weights, &args.name, &args.sets, &registry)?;
     let what = WeightsProbe {
         name: &args.name,

@@ -1,9 +1,8 @@
 //! `curricle run`
 
-use super::{DeviceArgs, SetArgs};
+use super::{DeviceArgs, PluginArgs, SetArgs};
 use crate::output::{self, Verbosity};
 use curricle_engine::recipe;
-use curricle_engine::registry::Registry;
 use curricle_engine::run::{self, Outcome, RunOptions};
 use curricle_engine::track::ProgressMode;
 use curricle_engine::train::stop::Stop;
@@ -19,6 +18,8 @@ pub struct Args {
     recipe: PathBuf,
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
     /// The seed, instead of the recipe's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -39,7 +40,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let mut sets = args.set.sets.clone();
     sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let resolved = recipe::load(&args.recipe, &sets, &Registry::built_in())?;
+    let resolved = recipe::load(&args.recipe, &sets, &args.plugin.registry()?)?;
     output::warnings(&resolved.warnings);
     let options = RunOptions {
         out: args.out.clone(),

@@ -1,17 +1,20 @@
 //! `curricle schema`
 
+use super::PluginArgs;
 use crate::output;
 use curricle_engine::Result;
 use curricle_engine::recipe;
-use curricle_engine::registry::Registry;
 
 /// Print the JSON Schema of recipes, for completion and checks in editors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Editors with a TOML language server (Taplo, Even Better TOML) use it when the first line \
                         of a recipe is `#:schema path/to/schema.json`.")]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    plugin: PluginArgs,
+}
 
 /// Prints the schema with every registered component.
-pub fn run(_args: &Args) -> Result<()> {
-    output::json(recipe::Schema::of_recipes(&Registry::built_in()).as_json())
+pub fn run(args: &Args) -> Result<()> {
+    output::json(recipe::Schema::of_recipes(&args.plugin.registry()?).as_json())
 }

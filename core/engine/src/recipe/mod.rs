@@ -29,7 +29,7 @@ mod validate;
 pub use advice::advice;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use problems::{Problem, Problems, render};
-pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load_sweep};
+pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load_sweep, settings_of};
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,

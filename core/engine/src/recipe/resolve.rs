@@ -10,7 +10,7 @@ use super::{files, hash, merge, plugins, render, sets, sweep, validate};
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 use crate::registry::Registry;
-use curricle_sdk::{Kind, Loss, Sampler, WeightScheme, guard};
+use curricle_sdk::{Component, Kind, Loss, Sampler, WeightScheme, guard};
 use serde_json::Value as Json;
 use std::fmt;
 use std::path::Path;
@@ -140,10 +140,18 @@ pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Re
         let help = super::suggest::help(name, &names, "there are:").unwrap_or_default();
         return Err(crate::Error::Usage(format!("there is no {kind} `{name}`; {help}")));
     };
-    let schema = Schema::of_component(&entry.component);
+    Ok(settings_of(&entry.component, sets)?)
+}
+
+/// The same for a component at hand.
+pub fn settings_of(component: &Component, sets: &[String]) -> Result<Json, Problems> {
+    let schema = Schema::of_component(component);
     let table = arguments(sets::tables(sets)?, &schema);
-    let (tree, problems) =
-        validate::validate_table(Node { value: Value::Table(table), origin: Origin::Default }, &schema, kind.as_str());
+    let (tree, problems) = validate::validate_table(
+        Node { value: Value::Table(table), origin: Origin::Default },
+        &schema,
+        component.kind.as_str(),
+    );
     Problems::check(problems)?;
     Ok(tree.to_json())
 }

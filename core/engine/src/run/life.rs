@@ -4,7 +4,7 @@ use super::checkpoint::{self, Position};
 use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
-use super::{RunFolder, samples};
+use super::{RunFolder, plugins, samples};
 use crate::data::{Inputs, noise};
 use crate::device::{self, DeviceChoice};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
@@ -52,6 +52,9 @@ pub struct Outcome {
 pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result<Outcome> {
     let recipe = &resolved.recipe;
     let path = RunFolder::path_for(&options.out, &recipe.name, &resolved.hash(), recipe.seed);
+    if !options.force {
+        plugins::refuse_if_changed(resolved, &options.out, &path)?;
+    }
     let folder = RunFolder::open(path)?;
     if options.force {
         folder.clear()?;
@@ -60,7 +63,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
     let run = Run::begin(resolved, options, folder);
-    let outcome = run.and_then(|run| run.finish_training(stop));
+    let outcome = run.and_then(|run| run.finish_training(stop)).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
         tracing::error!("{error}");
     }

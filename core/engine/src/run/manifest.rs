@@ -1,6 +1,7 @@
 //! What a run was made with, and what it came to.
 
 use crate::eval::Metrics;
+use crate::recipe::PluginFile;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -36,6 +37,12 @@ pub struct Manifest {
     pub device: String,
     /// Threads of libtorch.
     pub threads: usize,
+    /// The libraries that were loaded, and their contents.
+    #[serde(default)]
+    pub plugins: Vec<PluginFile>,
+    /// Identity of the recipe without its seed and whatever is in its libraries.
+    #[serde(default)]
+    pub recipe_hash_without_plugins: String,
     /// What comparisons rely on.
     pub conditions: Conditions,
 }

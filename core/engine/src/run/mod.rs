@@ -5,6 +5,7 @@ mod folder;
 mod life;
 mod manifest;
 mod observe;
+mod plugins;
 mod prepare;
 mod samples;
 

@@ -58,6 +58,8 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         seed: recipe.seed,
         device: device::name(device),
         threads,
+        plugins: recipe.plugins.paths.clone(),
+        recipe_hash_without_plugins: resolved.hash_without_plugins(),
         conditions,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;

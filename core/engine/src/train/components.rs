@@ -35,16 +35,18 @@ impl Components {
     pub fn new(resolved: &Resolved, shape: &Shape, device: Device) -> Result<Self> {
         let made = resolved.components.clone();
         let (loss, weights) = (&resolved.recipe.loss.name, &resolved.recipe.weights.name);
-        let loss_specs = guard(|| Ok(made.loss.tensors(shape))).map_err(named(Kind::Loss, loss))?;
-        let weights_specs = guard(|| Ok(made.weights.tensors(shape))).map_err(named(Kind::Weights, weights))?;
         let seed = resolved.recipe.seed;
-        Ok(Self {
-            loss: made.loss,
-            loss_tensors: Declared::create(loss_specs, seed, Kind::Loss, device),
-            sampler: made.sampler,
-            weights: made.weights,
-            weights_tensors: Declared::create(weights_specs, seed, Kind::Weights, device),
-        })
+        let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind| {
+            guard(|| {
+                let specs = specs();
+                check_specs(&specs)?;
+                Ok(Declared::create(specs, seed, kind, device))
+            })
+        };
+        let loss_tensors = declare(&|| made.loss.tensors(shape), Kind::Loss).map_err(named(Kind::Loss, loss))?;
+        let weights_tensors =
+            declare(&|| made.weights.tensors(shape), Kind::Weights).map_err(named(Kind::Weights, weights))?;
+        Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })
     }
 }
 
@@ -52,6 +54,25 @@ impl Components {
 pub(crate) fn named(kind: Kind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
     let name = name.to_string();
     move |source| Error::Component { kind, name, source }
+}
+
+/// Declarations must have names of their own and shapes that can be made.
+pub(crate) fn check_specs(specs: &[TensorSpec]) -> curricle_sdk::Result<()> {
+    // Two hundred gigabytes of f32: more is a mistake, and asking for it would end the program.
+    const MOST: i64 = 50_000_000_000;
+    for (index, TensorSpec { name, shape, .. }) in specs.iter().enumerate() {
+        let elements =
+            shape.iter().try_fold(1i64, |product, &size| if size < 0 { None } else { product.checked_mul(size) });
+        if elements.is_none_or(|elements| elements > MOST) {
+            return Err(curricle_sdk::Error::other(format!(
+                "declared tensor `{name}` with the impossible shape {shape:?}"
+            )));
+        }
+        if specs[..index].iter().any(|other| other.name == *name) {
+            return Err(curricle_sdk::Error::other(format!("declared tensor `{name}` twice")));
+        }
+    }
+    Ok(())
 }
 
 impl Declared {

@@ -10,4 +10,7 @@ pub mod stop;
 mod trainer;
 pub mod weighting;
 
+pub use components::Declared;
 pub use trainer::{EpochEnd, StepReport, StepTimes, Trainer, TrainingSet};
+pub(crate) use trainer::{check_batches, check_loss};
+pub(crate) use weighting::check as check_weights;

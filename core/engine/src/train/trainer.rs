@@ -268,7 +268,7 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
     Ok(loss)
 }
 
-fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {
+pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {
     if batches.is_empty() {
         return Err("gave no batch for the epoch".into());
     }

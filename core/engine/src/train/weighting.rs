@@ -70,7 +70,8 @@ pub fn update(
     Ok(update)
 }
 
-fn check(update: &WeightUpdate, samples: usize) -> Result<(), String> {
+/// What is wrong with an answer, if anything.
+pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String> {
     let wrong_length = |what: &str, length| format!("gave {length} {what} for {samples} samples");
     if update.weights.len() != samples {
         return Err(wrong_length("weights", update.weights.len()));

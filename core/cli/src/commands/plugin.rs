@@ -1,0 +1,27 @@
+//! `curricle plugin`
+
+use super::{plugin_check, plugin_list, plugin_new};
+use curricle_engine::Result;
+
+/// Look into, try and start libraries with components of your own.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(plugin_list::Args),
+    Check(plugin_check::Args),
+    New(plugin_new::Args),
+}
+
+/// Carries the command out.
+pub fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::List(args) => plugin_list::run(args),
+        Command::Check(args) => plugin_check::run(args),
+        Command::New(args) => plugin_new::run(args),
+    }
+}

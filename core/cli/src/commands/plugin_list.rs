@@ -1,0 +1,70 @@
+//! `curricle plugin list`
+
+use crate::output;
+use curricle_engine::plugin::{self, Plugin};
+use curricle_engine::{Error, Result};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Show what is inside libraries: components, settings, versions, SHA-256.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The libraries.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows every library, whatever the others are like.
+pub fn run(args: &Args) -> Result<()> {
+    let mut refused = Vec::new();
+    let mut found = Vec::new();
+    for path in &args.paths {
+        match plugin::open(path, None) {
+            Ok(plugin) => found.push(plugin),
+            Err(refusal) => refused.push(refusal.to_string()),
+        }
+    }
+    if args.json {
+        output::json(&found.iter().map(|plugin| report(plugin)).collect::<Vec<_>>())?;
+    } else {
+        output::print(&found.iter().map(|plugin| text(plugin)).collect::<Vec<_>>().join("\n"))?;
+    }
+    if refused.is_empty() { Ok(()) } else { Err(Error::Usage(refused.join("\n"))) }
+}
+
+fn text(plugin: &Plugin) -> String {
+    let mut text = format!("{}\n  sha256 {}\n  {}\n", plugin.path.display(), plugin.sha256, plugin.sdk);
+    for component in &plugin.components {
+        let (kind, name) = (component.kind, component.name);
+        text += &format!("  {kind} `{name}` {}: {}\n", component.version, component.summary);
+        if let Some(settings) = component.factory.schema()["properties"].as_object() {
+            for (name, rule) in settings {
+                let default = rule.get("default").map_or("required".to_string(), |value| format!("default {value}"));
+                let description = rule["description"].as_str().unwrap_or_default();
+                text += &format!("    {name} ({default}): {description}\n");
+            }
+        }
+    }
+    text
+}
+
+fn report(plugin: &Plugin) -> Value {
+    let component = |c: &curricle_sdk::Component| {
+        json!({
+            "kind": c.kind.as_str(),
+            "name": c.name,
+            "version": c.version,
+            "summary": c.summary,
+            "schema": c.factory.schema(),
+        })
+    };
+    json!({
+        "path": plugin.path,
+        "sha256": plugin.sha256,
+        "sdk": plugin.sdk,
+        "components": plugin.components.iter().map(component).collect::<Vec<_>>(),
+    })
+}

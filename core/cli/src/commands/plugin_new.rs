@@ -1,0 +1,164 @@
+//! `curricle plugin new`
+
+use crate::output;
+use clap::ValueEnum;
+use curricle_engine::device::libtorch;
+use curricle_engine::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Write a complete plugin to start from: code, a test, and what builds it.
+///
+/// The plugin stands in a folder of its own, anywhere. It refers to the SDK of the curricle this
+/// program was built from, by its absolute path, so that both always fit together.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Name of the plugin, of its component and of the new folder: letters, digits and `_`.
+    name: String,
+    /// What it is.
+    #[arg(long, value_enum, default_value = "loss")]
+    kind: Kind,
+    /// What it is written in.
+    #[arg(long, value_enum, default_value = "rust")]
+    lang: Lang,
+    /// Folder of the SDK [default: `core/sdk` of the source this program was built from].
+    #[arg(long, value_name = "FOLDER")]
+    sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Loss,
+    Sampler,
+    Weights,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lang {
+    Rust,
+    Cpp,
+}
+
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../templates/", $path))
+    };
+}
+
+/// The files of a new plugin: where they go, and their text.
+fn files(kind: Kind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
+    match lang {
+        Lang::Rust => vec![
+            ("Cargo.toml".into(), template!("rust/Cargo.toml")),
+            ("build.rs".into(), template!("rust/build.rs")),
+            (".cargo/config.toml".into(), template!("rust/config.toml")),
+            (".gitignore".into(), "/target\n"),
+            (
+                "src/lib.rs".into(),
+                match kind {
+                    Kind::Loss => template!("rust/loss.rs"),
+                    Kind::Sampler => template!("rust/sampler.rs"),
+                    Kind::Weights => template!("rust/weights.rs"),
+                },
+            ),
+        ],
+        Lang::Cpp => vec![
+            ("Makefile".into(), template!("cpp/Makefile")),
+            (".gitignore".into(), "*.so\n"),
+            (
+                format!("{name}.cpp"),
+                match kind {
+                    Kind::Loss => template!("cpp/loss.cpp"),
+                    Kind::Sampler => template!("cpp/sampler.cpp"),
+                    Kind::Weights => template!("cpp/weights.cpp"),
+                },
+            ),
+        ],
+    }
+}
+
+/// Writes the files.
+pub fn run(args: &Args) -> Result<()> {
+    let name = &args.name;
+    let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !starts_well || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
+        let message = format!("`{name}` cannot be the name of a plugin; use lowercase letters, digits and `_`");
+        return Err(Error::Usage(message));
+    }
+    let folder = Path::new(name);
+    if folder.exists() {
+        return Err(Error::Usage(format!("`{name}` is there already; choose another name or another folder")));
+    }
+    let sdk = sdk(args.sdk.as_deref())?;
+    let program = std::env::current_exe().map_err(Error::file("find", "this program"))?;
+    // libtorch's libraries are in `lib` of the folder that `LIBTORCH` names.
+    let libtorch = libtorch::folder().and_then(|lib| lib.parent().map(PathBuf::from)).unwrap_or_default();
+    let type_name = type_name(name);
+    for (path, text) in files(args.kind, args.lang, name) {
+        let text = text
+            .replace("@name@", name)
+            .replace("@Type@", &type_name)
+            .replace("@sdk@", &sdk.display().to_string())
+            .replace("@libtorch@", &libtorch.display().to_string())
+            .replace("@curricle@", &program.display().to_string());
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        fs_err::create_dir_all(parent).map_err(Error::file("create", parent))?;
+        fs_err::write(&path, text).map_err(Error::file("write", &path))?;
+    }
+    output::print(&next_steps(args))
+}
+
+fn sdk(given: Option<&Path>) -> Result<PathBuf> {
+    let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk"));
+    let sdk = given.unwrap_or(built_from);
+    match sdk.canonicalize() {
+        Ok(sdk) if sdk.join("include/curricle.h").is_file() => Ok(sdk),
+        _ => Err(Error::Usage(format!(
+            "there is no SDK in `{}`; name `core/sdk` of a checkout of curricle with `--sdk`",
+            sdk.display()
+        ))),
+    }
+}
+
+/// `hard_pairs` as `HardPairs`.
+fn type_name(name: &str) -> String {
+    let capitalised = |part: &str| part[..1].to_uppercase() + &part[1..];
+    name.split('_').filter(|part| !part.is_empty()).map(capitalised).collect()
+}
+
+fn next_steps(args: &Args) -> String {
+    let name = &args.name;
+    let (build, test, library) = match args.lang {
+        Lang::Rust => ("cargo build --release", "cargo test --release", format!("target/release/lib{name}.so")),
+        Lang::Cpp => ("make", "make check", format!("lib{name}.so")),
+    };
+    format!(
+        "wrote `{name}`; now\n  cd {name}\n  {build}\n  {test}\n  curricle plugin check {library}\nand in a recipe\n  \
+         [plugins]\n  paths = [\"{name}/{library}\"]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_types() {
+        assert_eq!(type_name("hard_pairs"), "HardPairs");
+        assert_eq!(type_name("x2"), "X2");
+    }
+
+    #[test]
+    fn every_template_is_there_and_leaves_no_blank() {
+        for kind in [Kind::Loss, Kind::Sampler, Kind::Weights] {
+            for lang in [Lang::Rust, Lang::Cpp] {
+                for (path, text) in files(kind, lang, "x") {
+                    let left = ["@name@", "@Type@", "@sdk@", "@libtorch@", "@curricle@"]
+                        .iter()
+                        .fold(text.to_string(), |text, blank| text.replace(blank, ""));
+                    assert!(!left.contains('@'), "{path}");
+                }
+            }
+        }
+    }
+}

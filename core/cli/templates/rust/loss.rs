@@ -1,0 +1,53 @@
+//! The loss `@name@`: what it is and who proposed it.
+//!
+//! `mean_p (1 - S_p) + mean_n relu(S_n - m)` over positive pairs p and negative pairs n; a pair
+//! counts with the product of its weights.
+
+use curricle_sdk::prelude::*;
+
+/// Settings, as a recipe's `[loss]` has them.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct @Type@ {
+    /// Similarity up to which negative pairs are left alone.
+    #[schemars(range(min = -1.0, max = 1.0))]
+    margin: f64,
+}
+
+impl Default for @Type@ {
+    fn default() -> Self {
+        Self { margin: 0.5 }
+    }
+}
+
+impl Loss for @Type@ {
+    fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
+        let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.weights_or_ones());
+        let w = w.unsqueeze(1) * w.unsqueeze(0);
+        let mean = |terms: Tensor, w: Tensor| (terms * &w).sum(None) / w.sum(None).clamp_min(1e-12);
+        let attract = mean(1.0 - &s, &w * &pairs.positive);
+        let repel = mean((&s - self.margin).relu(), &w * &pairs.negative);
+        log.scalar("attract", || attract.shallow_clone());
+        Ok(attract + repel)
+    }
+}
+
+register_loss!("@name@", @Type@, "pulls positive pairs together, pushes close negative pairs apart");
+curricle_sdk::export_plugin!();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opposite_samples_of_one_class_attract() {
+        let embeddings = Tensor::from_slice(&[1.0, 0.0, -1.0, 0.0]).view([2, 2]).set_requires_grad(true);
+        let (labels, ids) = (Tensor::from_slice(&[0i64, 0]), Tensor::from_slice(&[0i64, 1]));
+        let tensors = Tensors::default();
+        let batch = Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: None, tensors: &tensors };
+        let loss = @Type@::default().forward(&batch, &mut Log::disabled()).unwrap();
+        assert_eq!(loss.double_value(&[]), 2.0);
+        loss.backward();
+        assert!(embeddings.grad().abs().sum(None).double_value(&[]) > 0.0);
+    }
+}

@@ -1,0 +1,177 @@
+//! Batches to try losses on.
+
+use super::{Stop, Subject};
+use crate::train::components::check_specs;
+use crate::train::{Declared, check_loss};
+use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
+use rand::RngExt;
+use tch::{Device, Kind, Tensor};
+
+/// Classes a batch is drawn from; no other size in a batch is the same, so that a declared tensor
+/// with this many rows has one for each class.
+pub const CLASSES: i64 = 7;
+/// Training samples the ids are drawn from.
+pub const SAMPLES: i64 = 50;
+/// Dimensions of the embeddings.
+pub const DIMENSIONS: i64 = 8;
+
+/// A batch with its own tensors.
+pub struct Case {
+    /// `[B, D]`, a leaf with gradient.
+    pub embeddings: Tensor,
+    /// `[B]`.
+    pub labels: Tensor,
+    /// `[B]`.
+    pub ids: Tensor,
+    /// `[B]` or none.
+    pub weights: Option<Tensor>,
+    /// What the loss declared.
+    pub tensors: Tensors,
+}
+
+/// A loss and all its gradients, by name; `embeddings` is the first.
+pub struct Outcome {
+    /// The loss.
+    pub loss: Tensor,
+    /// The gradients.
+    pub gradients: Vec<(String, Tensor)>,
+}
+
+/// The loss under test.
+pub fn make(subject: &Subject) -> Result<Box<dyn Loss>, Stop> {
+    Ok(guard(|| subject.component.factory.loss(&subject.settings))?)
+}
+
+impl Case {
+    /// Four classes of three samples, in double precision.
+    pub fn usual(loss: &dyn Loss, number: u64) -> Result<Self, Stop> {
+        Self::new(loss, &[0, 0, 0, 2, 2, 2, 3, 3, 3, 6, 6, 6], number)
+    }
+
+    /// Random unit vectors with these labels. Numbers give different batches.
+    pub fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, Stop> {
+        let mut stream = rng::stream(number, "conformance", 0, 0);
+        let size = labels.len() as i64;
+        let values: Vec<f64> = (0..size * DIMENSIONS).map(|_| stream.random_range(-1.0..1.0)).collect();
+        let embeddings = unit(&Tensor::from_slice(&values).view([size, DIMENSIONS]));
+        Self::with(loss, embeddings, labels)
+    }
+
+    /// These embeddings with these labels; rows are different samples.
+    pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, Stop> {
+        let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
+        let specs = guard(|| Ok(loss.tensors(&shape)))?;
+        check_specs(&specs)?;
+        let declared = Declared::create(specs, 1, ComponentKind::Loss, Device::Cpu);
+        let case = Self {
+            embeddings,
+            labels: Tensor::from_slice(labels),
+            ids: Tensor::arange(labels.len() as i64, (Kind::Int64, Device::Cpu)),
+            weights: None,
+            tensors: declared.tensors,
+        };
+        Ok(case.to(Kind::Double, Device::Cpu))
+    }
+
+    /// The same in another precision or on another device, with leaves of its own.
+    pub fn to(&self, kind: Kind, device: Device) -> Self {
+        let float = |t: &Tensor| t.detach().copy().to_kind(kind).to_device(device);
+        let mut tensors = Tensors::default();
+        for (name, tensor) in self.tensors.iter() {
+            tensors.insert(name, float(tensor).set_requires_grad(tensor.requires_grad()));
+        }
+        Self {
+            embeddings: float(&self.embeddings).set_requires_grad(true),
+            labels: self.labels.copy().to_device(device),
+            ids: self.ids.copy().to_device(device),
+            weights: self.weights.as_ref().map(float),
+            tensors,
+        }
+    }
+
+    /// A copy of everything.
+    pub fn copy(&self) -> Self {
+        self.to(self.embeddings.kind(), self.embeddings.device())
+    }
+
+    /// The loss alone, checked for shape, type, device and connection.
+    pub fn value(&self, loss: &dyn Loss) -> Result<Tensor, Stop> {
+        self.value_seeded(loss, 0)
+    }
+
+    /// The same, with another state of libtorch's random generator.
+    pub fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, Stop> {
+        tch::manual_seed(seed);
+        let batch = Batch {
+            embeddings: &self.embeddings,
+            labels: &self.labels,
+            ids: &self.ids,
+            weights: self.weights.as_ref(),
+            tensors: &self.tensors,
+        };
+        Ok(guard(|| check_loss(loss.forward(&batch, &mut Log::enabled())?, &self.embeddings))?)
+    }
+
+    /// The loss and its gradients.
+    pub fn run(&self, loss: &dyn Loss) -> Result<Outcome, Stop> {
+        for leaf in self.leaves() {
+            leaf.1.shallow_clone().zero_grad();
+        }
+        let value = self.value(loss)?;
+        guard(|| Ok(value.f_backward()?))?;
+        let gradient = |(name, leaf): (String, Tensor)| {
+            let gradient = leaf.grad();
+            let gradient = if gradient.defined() { gradient.copy() } else { leaf.zeros_like() };
+            (name, gradient)
+        };
+        Ok(Outcome { loss: value.detach(), gradients: self.leaves().into_iter().map(gradient).collect() })
+    }
+
+    /// Everything gradients are asked for.
+    pub fn leaves(&self) -> Vec<(String, Tensor)> {
+        let declared = self.tensors.iter().filter(|(_, tensor)| tensor.requires_grad());
+        let declared = declared.map(|(name, tensor)| (format!("tensor `{name}`"), tensor.shallow_clone()));
+        std::iter::once(("embeddings".to_string(), self.embeddings.shallow_clone())).chain(declared).collect()
+    }
+}
+
+/// Rows of unit length.
+pub fn unit(rows: &Tensor) -> Tensor {
+    rows / rows.norm_scalaropt_dim(2.0, [-1], true).clamp_min(1e-12)
+}
+
+/// Whether the loss draws random numbers: then some equalities cannot be asked for.
+pub fn is_random(loss: &dyn Loss) -> Result<bool, Stop> {
+    let case = Case::usual(loss, 0)?;
+    let value = |seed| Ok::<_, Stop>(case.value_seeded(loss, seed)?.double_value(&[]));
+    let first = value(0)?;
+    for seed in 1..4 {
+        if value(seed)? != first {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Relative distance of two tensors.
+pub fn distance(a: &Tensor, b: &Tensor) -> f64 {
+    let difference = (a - b).norm().double_value(&[]);
+    difference / (a.norm().double_value(&[]) + b.norm().double_value(&[])).max(1e-8)
+}
+
+/// Demands that two outcomes agree within a relative tolerance.
+pub fn same(a: &Outcome, b: &Outcome, tolerance: f64) -> Result<(), String> {
+    // Written so that NaN does not pass.
+    let near = |distance: f64| distance <= tolerance;
+    let (x, y) = (a.loss.double_value(&[]), b.loss.double_value(&[]));
+    if !near((x - y).abs() / x.abs().max(y.abs()).max(1e-8)) {
+        return Err(format!("the loss is {x:.9} and then {y:.9}"));
+    }
+    for ((name, a), (_, b)) in a.gradients.iter().zip(&b.gradients) {
+        let distance = distance(a, b);
+        if !near(distance) {
+            return Err(format!("the gradients of the {name} differ by {distance:.1e}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Components on another device than the host.
+//!
+//! Needs a CUDA device. Waiting is seen in two ways: libtorch can be told to refuse every operation
+//! that makes the host wait, and the stand-in device of the tests counts them.
+
+use super::batches::{Case, distance, is_random, make};
+use super::weights;
+use super::{Stop, Subject, fail, skip};
+use curricle_sdk::guard;
+use libloading::os::unix::{Library, RTLD_NOW};
+use std::ffi::{CStr, c_char, c_int};
+use tch::{Device, Kind};
+
+fn device(subject: &Subject) -> Result<Device, Stop> {
+    match subject.device {
+        Device::Cpu => skip("there is no CUDA device"),
+        device => Ok(device),
+    }
+}
+
+/// Inputs on the device give a result on the device, the same as on the CPU.
+pub fn stays_on_the_device(subject: &Subject) -> Result<(), Stop> {
+    let device = device(subject)?;
+    let loss = make(subject)?;
+    let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, Device::Cpu);
+    let there = case.to(Kind::Float, device).run(loss.as_ref())?;
+    if is_random(loss.as_ref())? {
+        return Ok(());
+    }
+    let here = case.run(loss.as_ref())?;
+    let difference = distance(&here.loss, &there.loss.to_device(Device::Cpu));
+    if difference > 1e-3 {
+        return fail(format!("the loss differs by {difference:.1e} between the CPU and {device:?}"));
+    }
+    Ok(())
+}
+
+/// Neither loss nor gradients make the host wait.
+pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
+    let device = device(subject)?;
+    let loss = make(subject)?;
+    let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, device);
+    // The first call may set things up.
+    case.run(loss.as_ref())?;
+    let step = || case.run(loss.as_ref()).map(drop);
+    if let Some(counters) = Counters::find() {
+        return counted(&counters, step);
+    }
+    match sync_debug_mode() {
+        Some(mode) => refused(mode, step),
+        None => skip("this libtorch cannot tell when it waits"),
+    }
+}
+
+/// Embeddings on the device are no obstacle to a weight scheme, which may wait.
+pub fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), Stop> {
+    let device = device(subject)?;
+    let mut data = weights::Data::usual();
+    data.embeddings = data.embeddings.to_device(device);
+    data.update(weights::make(subject)?.as_ref()).map(drop)
+}
+
+fn counted(counters: &Counters, step: impl Fn() -> Result<(), Stop>) -> Result<(), Stop> {
+    let before = counters.read();
+    step()?;
+    let after = counters.read();
+    for (name, what) in [
+        ("syncs", "waits for the device"),
+        ("h2d_copies", "copies to the device"),
+        ("d2h_copies", "copies to the host"),
+    ] {
+        let count = after(name) - before(name);
+        if count > 0 {
+            return fail(format!("one loss with its gradients {what} {count} times"));
+        }
+    }
+    Ok(())
+}
+
+/// The counters of the stand-in device.
+struct Counters {
+    names: Vec<String>,
+    get: unsafe extern "C" fn(*mut u64, c_int) -> c_int,
+}
+
+impl Counters {
+    fn find() -> Option<Self> {
+        let program = Library::this();
+        // SAFETY: these are the functions' types in `tests/fakecuda/fakecuda.cpp`; the text is
+        // static there.
+        unsafe {
+            let get = *program.get::<unsafe extern "C" fn(*mut u64, c_int) -> c_int>(b"fakecuda_stats_get\0").ok()?;
+            let names = program.get::<unsafe extern "C" fn() -> *const c_char>(b"fakecuda_stats_names\0").ok()?;
+            let names = CStr::from_ptr(names()).to_str().ok()?;
+            Some(Self { names: names.split(',').map(|name| name.trim().to_string()).collect(), get })
+        }
+    }
+
+    fn read(&self) -> impl Fn(&str) -> u64 {
+        let mut values = vec![0; self.names.len()];
+        // SAFETY: it writes at most as many numbers as it is told there is room for.
+        unsafe { (self.get)(values.as_mut_ptr(), values.len() as c_int) };
+        let names = self.names.clone();
+        move |name| names.iter().position(|known| known == name).map_or(0, |index| values[index])
+    }
+}
+
+/// Where libtorch keeps what to do when an operation waits: 0 nothing, 1 warn, 2 refuse.
+fn sync_debug_mode() -> Option<*mut c_int> {
+    // SAFETY: opens nothing new: the library is there once a CUDA device is.
+    let library = unsafe { Library::open(Some("libc10_cuda.so"), RTLD_NOW | libc::RTLD_NOLOAD) }.ok()?;
+    // SAFETY: only the address of `c10::cuda::warning_state_` is taken; it holds one enumeration.
+    let symbol = unsafe { library.get::<c_int>(b"_ZZN3c104cuda13warning_stateEvE14warning_state_\0") };
+    let address = symbol.ok().map(|symbol| symbol.as_raw_ptr().cast::<c_int>());
+    // The library stays: libtorch needs it.
+    std::mem::forget(library);
+    address
+}
+
+fn refused(mode: *mut c_int, step: impl Fn() -> Result<(), Stop>) -> Result<(), Stop> {
+    // SAFETY: the address comes from `sync_debug_mode`; no other thread uses the device now.
+    unsafe { mode.write_volatile(2) };
+    let result = guard(|| Ok(step()));
+    // SAFETY: as above.
+    unsafe { mode.write_volatile(0) };
+    match result? {
+        Err(Stop::Failed(reason)) => fail(format!("it waits for the device: {reason}")),
+        other => other,
+    }
+}

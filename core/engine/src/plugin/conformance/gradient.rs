@@ -1,0 +1,57 @@
+//! Gradients against finite differences.
+
+use super::batches::{Case, Outcome, make};
+use super::{Stop, Subject, fail};
+use curricle_sdk::Loss;
+use tch::{Kind, Tensor};
+
+/// Steps tried; a kink of the loss is rarely near for all of them.
+const STEPS: [f64; 3] = [1e-6, 1e-5, 1e-7];
+/// Relative difference that is still rounding.
+const TOLERANCE: f64 = 1e-4;
+
+/// The slope along random directions, in double precision, for the embeddings and every trainable
+/// tensor.
+pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    for number in 0..3 {
+        let case = Case::usual(loss.as_ref(), number)?;
+        let outcome = case.run(loss.as_ref())?;
+        for index in 0..outcome.gradients.len() {
+            for direction in 0..3 {
+                compare(loss.as_ref(), &case, &outcome, index, 100 * number as i64 + direction)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: i64) -> Result<(), Stop> {
+    let (name, gradient) = &outcome.gradients[index];
+    tch::manual_seed(seed);
+    let direction = gradient.randn_like();
+    let direction = &direction / direction.norm();
+    let computed = (gradient * &direction).sum(None).double_value(&[]);
+    // Along most directions a large gradient has a small share, lost in rounding.
+    let scale = gradient.norm().double_value(&[]).max(1e-6);
+    let mut measured = f64::NAN;
+    for step in STEPS {
+        let ahead = moved(loss, case, index, &direction, step)?;
+        let behind = moved(loss, case, index, &direction, -step)?;
+        measured = (ahead - behind) / (2.0 * step);
+        if (measured - computed).abs() <= TOLERANCE * scale.max(measured.abs()) {
+            return Ok(());
+        }
+    }
+    fail(format!(
+        "along a random direction of the {name} the loss rises by {measured:.6} and its gradient says {computed:.6}; \
+         if part of the formula is detached on purpose, leave this check out with `--except gradient`"
+    ))
+}
+
+fn moved(loss: &dyn Loss, case: &Case, index: usize, direction: &Tensor, step: f64) -> Result<f64, Stop> {
+    let case = case.copy();
+    let (_, leaf) = &case.leaves()[index];
+    let _ = tch::no_grad(|| leaf.shallow_clone().g_add_(&(direction * step).to_kind(leaf.kind())));
+    Ok(case.value(loss)?.to_kind(Kind::Double).double_value(&[]))
+}

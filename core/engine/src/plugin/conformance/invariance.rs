@@ -1,0 +1,80 @@
+//! Changes of a batch that must not change its loss.
+
+use super::batches::{CLASSES, Case, Outcome, is_random, make, same};
+use super::{Stop, Subject, fail, skip};
+use curricle_sdk::Loss;
+use tch::Tensor;
+
+const TOLERANCE: f64 = 1e-9;
+
+/// A batch whose weights are all different.
+fn weighted(loss: &dyn Loss) -> Result<Case, Stop> {
+    let mut case = Case::usual(loss, 5)?;
+    let size = case.labels.size()[0];
+    case.weights = Some((Tensor::arange(size, (tch::Kind::Double, tch::Device::Cpu)) + 1.0) / size as f64);
+    Ok(case)
+}
+
+/// The order of the rows does not matter.
+pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    if is_random(loss.as_ref())? {
+        return skip("the loss draws random numbers");
+    }
+    let case = weighted(loss.as_ref())?;
+    let size = case.labels.size()[0];
+    let order: Vec<i64> = (0..size).map(|row| row * 5 % size).collect();
+    let order = Tensor::from_slice(&order);
+    let mut other = case.copy();
+    let pick = |t: &Tensor| t.detach().index_select(0, &order);
+    other.embeddings = pick(&case.embeddings).set_requires_grad(true);
+    (other.labels, other.ids) = (pick(&case.labels), pick(&case.ids));
+    other.weights = case.weights.as_ref().map(pick);
+    let mut expected = case.run(loss.as_ref())?;
+    expected.gradients[0].1 = pick(&expected.gradients[0].1);
+    same(&expected, &other.run(loss.as_ref())?, TOLERANCE)
+        .or_else(|reason| fail(format!("with its rows in another order, {reason}")))
+}
+
+/// Which class has which number does not matter. Rows of declared tensors that belong to classes
+/// change places with them.
+pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    if is_random(loss.as_ref())? {
+        return skip("the loss draws random numbers");
+    }
+    let case = weighted(loss.as_ref())?;
+    // Class c becomes 3c + 1; the inverse tells which old class stands in each new row.
+    let renamed = |label: i64| (3 * label + 1) % CLASSES;
+    let mut old_of_new = vec![0i64; CLASSES as usize];
+    (0..CLASSES).for_each(|class| old_of_new[renamed(class) as usize] = class);
+    let rows = Tensor::from_slice(&old_of_new);
+    let by_class = |t: &Tensor| t.dim() > 0 && t.size()[0] == CLASSES;
+
+    let mut other = case.copy();
+    let labels: Vec<i64> = Vec::<i64>::try_from(&case.labels).unwrap_or_default().into_iter().map(renamed).collect();
+    other.labels = Tensor::from_slice(&labels);
+    for (name, tensor) in case.tensors.iter().filter(|(_, tensor)| by_class(tensor)) {
+        let tensor = tensor.detach().index_select(0, &rows).set_requires_grad(tensor.requires_grad());
+        other.tensors.insert(name, tensor);
+    }
+    let mut expected: Outcome = case.run(loss.as_ref())?;
+    for (_, gradient) in expected.gradients.iter_mut().skip(1).filter(|(_, gradient)| by_class(gradient)) {
+        *gradient = gradient.index_select(0, &rows);
+    }
+    same(&expected, &other.run(loss.as_ref())?, TOLERANCE)
+        .or_else(|reason| fail(format!("with its classes renamed, {reason}")))
+}
+
+/// Weights of 1 are no weights.
+pub fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    for number in 0..3 {
+        let case = Case::usual(loss.as_ref(), number)?;
+        let mut ones = case.copy();
+        ones.weights = Some(case.embeddings.detach().narrow(1, 0, 1).squeeze().ones_like());
+        same(&case.run(loss.as_ref())?, &ones.run(loss.as_ref())?, 1e-12)
+            .or_else(|reason| fail(format!("without weights and then with weights of 1, {reason}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Memory that repeated calls do not give back.
+
+use super::batches::{Case, make};
+use super::sampler::{self, labels};
+use super::{Stop, Subject, fail, skip};
+use curricle_sdk::{Epoch, guard};
+
+/// Calls in one measurement.
+const CALLS: usize = 200;
+/// Bytes for each call below which nothing is said. A tensor has some hundred, a small box 32.
+const BYTES: usize = 32;
+/// Measurements after a first one that fills caches. Something that leaks does so in each of them;
+/// the allocator's own unrest does not.
+const MEASUREMENTS: usize = 6;
+
+/// Repeated losses and gradients.
+pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    let case = Case::usual(loss.as_ref(), 0)?;
+    steady(|| case.run(loss.as_ref()).map(drop))?;
+    steady(|| make(subject).map(drop))
+}
+
+/// Repeated epochs.
+pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
+    let sampler = sampler::make(subject)?;
+    let labels = labels();
+    steady(|| Ok(drop(guard(|| sampler.batches(&Epoch { labels: &labels, seed: 0, epoch: 0 }))?)))
+}
+
+/// Repeated rounds.
+pub fn weights_leak_nothing(subject: &Subject) -> Result<(), Stop> {
+    let scheme = super::weights::make(subject)?;
+    let data = super::weights::Data::usual();
+    steady(|| data.update(scheme.as_ref()).map(drop))
+}
+
+fn steady(mut call: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+    let mut measure = || {
+        let before = in_use();
+        for _ in 0..CALLS {
+            call()?;
+        }
+        Ok::<_, Stop>(before.zip(in_use()).map(|(before, after)| after.saturating_sub(before)))
+    };
+    measure()?;
+    let mut least = usize::MAX;
+    for _ in 0..MEASUREMENTS {
+        match measure()? {
+            Some(grown) if grown < CALLS * BYTES => return Ok(()),
+            Some(grown) => least = least.min(grown),
+            None => return skip("this system does not tell how much memory is in use"),
+        }
+    }
+    fail(format!("each call keeps {} bytes for ever", least / CALLS))
+}
+
+/// Bytes in use in this process's heap.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn in_use() -> Option<usize> {
+    // SAFETY: reads counters of the allocator, which libtorch and Rust share.
+    let info = unsafe { libc::mallinfo2() };
+    Some(info.uordblks + info.hblkhd)
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn in_use() -> Option<usize> {
+    None
+}

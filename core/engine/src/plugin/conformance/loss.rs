@@ -1,0 +1,65 @@
+//! What every loss must do on an ordinary batch.
+
+use super::batches::{Case, make, same};
+use super::{Stop, Subject, fail};
+use tch::{Device, Kind};
+
+/// One number, connected to the embeddings, of a floating type, finite; so are its gradients.
+pub fn value_is_as_demanded(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    let outcome = Case::usual(loss.as_ref(), 0)?.run(loss.as_ref())?;
+    if !outcome.loss.double_value(&[]).is_finite() {
+        return fail(format!("the loss is {}", outcome.loss.double_value(&[])));
+    }
+    for (name, gradient) in &outcome.gradients {
+        if gradient.isfinite().all().int64_value(&[]) == 0 {
+            return fail(format!("the gradient of the {name} is not finite"));
+        }
+    }
+    Ok(())
+}
+
+/// The same inputs and the same state of libtorch's generator give the same bits.
+pub fn same_result_twice(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    let case = Case::usual(loss.as_ref(), 0)?;
+    let first = case.copy().run(loss.as_ref())?;
+    same(&first, &case.run(loss.as_ref())?, 0.0).or_else(|reason| fail(format!("called twice, {reason}")))?;
+    // Another instance has no memory of the first.
+    same(&first, &case.run(make(subject)?.as_ref())?, 0.0).or_else(|reason| fail(format!("made anew, {reason}")))
+}
+
+/// Nothing that was lent is changed, but declared tensors that are not trainable.
+pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    let mut case = Case::usual(loss.as_ref(), 0)?;
+    case.weights = Some(case.embeddings.detach().narrow(1, 0, 1).squeeze().abs());
+    let before = case.copy();
+    case.run(loss.as_ref())?;
+    let mut pairs = vec![("labels".to_string(), &before.labels, &case.labels), ("ids".into(), &before.ids, &case.ids)];
+    if let (Some(before), Some(after)) = (&before.weights, &case.weights) {
+        pairs.push(("weights".into(), before, after));
+    }
+    let (old, new) = (before.leaves(), case.leaves());
+    pairs.extend(old.iter().zip(&new).map(|((name, a), (_, b))| (name.clone(), a, b)));
+    match pairs.iter().find(|(_, before, after)| before != after) {
+        Some((name, ..)) => fail(format!("the call changed the {name} it was lent")),
+        None => Ok(()),
+    }
+}
+
+/// Single precision gives about the same as double.
+pub fn single_precision_is_near_double(subject: &Subject) -> Result<(), Stop> {
+    let loss = make(subject)?;
+    if super::batches::is_random(loss.as_ref())? {
+        return super::skip("the loss draws random numbers");
+    }
+    let double = Case::usual(loss.as_ref(), 0)?;
+    let single = double.to(Kind::Float, Device::Cpu).run(loss.as_ref())?;
+    let single = super::batches::Outcome {
+        loss: single.loss.to_kind(Kind::Double),
+        gradients: single.gradients.into_iter().map(|(name, g)| (name, g.to_kind(Kind::Double))).collect(),
+    };
+    same(&double.run(loss.as_ref())?, &single, 1e-3)
+        .or_else(|reason| fail(format!("in double and then in single precision, {reason}")))
+}

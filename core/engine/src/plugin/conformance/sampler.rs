@@ -1,0 +1,79 @@
+//! What every sampler must do.
+
+use super::{Stop, Subject, fail};
+use crate::train::check_batches;
+use curricle_sdk::{Epoch, Error, Sampler, guard};
+
+/// The sampler under test.
+pub fn make(subject: &Subject) -> Result<Box<dyn Sampler>, Stop> {
+    Ok(guard(|| subject.component.factory.sampler(&subject.settings))?)
+}
+
+/// 240 samples in 24 classes, of 1 to 19 samples each, in no order.
+pub fn labels() -> Vec<i64> {
+    let mut labels: Vec<i64> =
+        (0..24).flat_map(|class| std::iter::repeat_n(class, 1 + (class as usize * 7) % 19)).collect();
+    labels.sort_by_key(|&label| label * 11 % 24);
+    labels
+}
+
+fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Result<Vec<Vec<i64>>, Error> {
+    guard(|| sampler.batches(&Epoch { labels, seed, epoch }))
+}
+
+/// Indices of samples that exist, and no empty batch.
+pub fn batches_are_usable(subject: &Subject) -> Result<(), Stop> {
+    let (sampler, labels) = (make(subject)?, labels());
+    for epoch in 0..5 {
+        let batches = batches(sampler.as_ref(), &labels, 7, epoch)?;
+        check_batches(&batches, labels.len()).or_else(|reason| fail(format!("in epoch {epoch} it {reason}")))?;
+    }
+    Ok(())
+}
+
+/// A pure function of seed and epoch: a resumed run asks again, in another order.
+pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
+    let (sampler, labels) = (make(subject)?, labels());
+    let ask = |sampler: &dyn Sampler, epoch| batches(sampler, &labels, 3, epoch);
+    let first: Vec<_> = (0..3).map(|epoch| ask(sampler.as_ref(), epoch)).collect::<Result<_, _>>()?;
+    for epoch in [2, 0, 1] {
+        for sampler in [&sampler, &make(subject)?] {
+            if ask(sampler.as_ref(), epoch as u64)? != first[epoch] {
+                return fail(format!("epoch {epoch}, asked for again, has other batches"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No batch is larger than it says; smaller ones may end an epoch, or share it evenly.
+pub fn batch_size_is_true(subject: &Subject) -> Result<(), Stop> {
+    let (sampler, labels) = (make(subject)?, labels());
+    let size = sampler.batch_size();
+    let largest = batches(sampler.as_ref(), &labels, 0, 0)?.iter().map(Vec::len).max().unwrap_or(0);
+    if largest > size {
+        return fail(format!("it says that a batch has {size} samples, and the largest has {largest}"));
+    }
+    Ok(())
+}
+
+/// Data at the edge: batches that can be used, or an error in words.
+pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
+    let sampler = make(subject)?;
+    let cases: [(&str, Vec<i64>); 4] = [
+        ("a single sample", vec![0]),
+        ("a single class", vec![0; 30]),
+        ("classes of one", (0..30).collect()),
+        ("a class without samples", vec![0, 0, 0, 2, 2, 2]),
+    ];
+    for (name, labels) in cases {
+        match batches(sampler.as_ref(), &labels, 0, 0) {
+            Ok(batches) => {
+                check_batches(&batches, labels.len()).or_else(|reason| fail(format!("{name}: it {reason}")))?;
+            }
+            Err(error @ (Error::Panic(_) | Error::Torch(_))) => return fail(format!("{name}: {error}")),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Settings and the schema that describes them.
+
+use super::{Stop, Subject, batches, fail, sampler, weights};
+use curricle_sdk::{Epoch, Error, Kind, guard};
+use serde_json::{Map, Value, json};
+
+fn properties(subject: &Subject) -> Map<String, Value> {
+    match subject.component.factory.schema()["properties"].take() {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The constructor takes what the schema gives, and an empty table means the same where nothing is
+/// required.
+pub fn defaults_are_accepted(subject: &Subject) -> Result<(), Stop> {
+    let full = behaviour(subject)?;
+    let schema = subject.component.factory.schema();
+    let required = schema["required"].as_array().is_some_and(|names| !names.is_empty());
+    let given: Map<String, Value> = properties(subject)
+        .into_iter()
+        .filter_map(|(name, rule)| {
+            let value = subject.settings.get(&name)?;
+            (rule.get("default") != Some(value)).then(|| (name, value.clone()))
+        })
+        .collect();
+    if required {
+        return Ok(());
+    }
+    let sparse = Subject { settings: Value::Object(given), ..*subject };
+    match behaviour(&sparse) {
+        Ok(found) if found == full => Ok(()),
+        Ok(_) => fail("a setting that is left out means something else than the schema's default"),
+        Err(Stop::Failed(reason)) => fail(format!("settings with a default cannot be left out: {reason}")),
+        Err(skipped) => Err(skipped),
+    }
+}
+
+/// What an instance does with some data, for comparison.
+fn behaviour(subject: &Subject) -> Result<Vec<u64>, Stop> {
+    match subject.component.kind {
+        Kind::Loss => {
+            let loss = batches::make(subject)?;
+            let value = batches::Case::usual(loss.as_ref(), 0)?.value(loss.as_ref())?;
+            Ok(vec![value.double_value(&[]).to_bits()])
+        }
+        Kind::Sampler => {
+            let (sampler, labels) = (sampler::make(subject)?, sampler::labels());
+            let batches = guard(|| sampler.batches(&Epoch { labels: &labels, seed: 0, epoch: 0 }))?;
+            Ok(batches.concat().into_iter().map(|id| id as u64).collect())
+        }
+        Kind::Weights => {
+            let update = weights::Data::usual().update(weights::make(subject)?.as_ref())?;
+            Ok(update.weights.into_iter().map(f64::to_bits).collect())
+        }
+    }
+}
+
+/// Every setting says what it means, and has a default or is required.
+pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), Stop> {
+    let schema = subject.component.factory.schema();
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for (name, rule) in properties(subject) {
+        let described = rule["description"].as_str().is_some_and(|text| !text.trim().is_empty());
+        if !described {
+            return fail(format!("setting `{name}` has no description (in Rust, a doc comment)"));
+        }
+        if rule.get("default").is_none() && !required.contains(&json!(name)) {
+            return fail(format!("setting `{name}` is optional and has no default in the schema"));
+        }
+        if name == "name" {
+            return fail("a setting cannot be called `name`, which is the component's own");
+        }
+    }
+    Ok(())
+}
+
+/// A value of the wrong type is an error, not a panic, and is not taken for something else. The
+/// engine checks before, so this is about schemas that promise more than the constructor keeps.
+pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), Stop> {
+    for (name, rule) in properties(subject) {
+        let wrong = match rule["type"].as_str() {
+            Some("number" | "integer" | "boolean") => json!("text"),
+            Some("string" | "array") => json!(1.5),
+            _ => continue,
+        };
+        let mut settings = subject.settings.clone();
+        settings[&name] = wrong;
+        let factory = subject.component.factory;
+        let made = guard(|| match subject.component.kind {
+            Kind::Loss => factory.loss(&settings).map(drop),
+            Kind::Sampler => factory.sampler(&settings).map(drop),
+            Kind::Weights => factory.weights(&settings).map(drop),
+        });
+        match made {
+            Ok(()) => return fail(format!("setting `{name}` of the wrong type is accepted")),
+            Err(Error::Panic(reason)) => {
+                return fail(format!("setting `{name}` of the wrong type: panicked: {reason}"));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}

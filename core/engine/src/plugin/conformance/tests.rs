@@ -1,0 +1,76 @@
+//! The suite finds what is wrong, and nothing where nothing is.
+
+use super::*;
+use curricle_sdk::prelude::*;
+use curricle_sdk::{Factory, LossFactory};
+use tch::Device;
+
+/// Pulls positive pairs together, with a mistake to choose.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Attract {
+    /// What to do wrong.
+    mistake: String,
+}
+
+impl Loss for Attract {
+    fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
+        let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.weights_or_ones());
+        let terms = (1.0 - &s) * &pairs.positive;
+        let terms = (terms * w.unsqueeze(1)).sum(None) / pairs.positive.sum(None).clamp_min(1.0);
+        Ok(match self.mistake.as_str() {
+            "gradient" => &terms + (&s - s.detach()).sum(None),
+            "order" => terms * (1.0 + batch.embeddings.get(0).get(0)),
+            "labels" => terms * (1.0 + batch.labels.sum(None)),
+            "weights" if batch.weights.is_some() => terms * 2.0,
+            "empty" => terms / pairs.positive.sum(None),
+            "detached" => terms.detach(),
+            "vector" => terms.unsqueeze(0).repeat([2]),
+            "panic" => panic!("asked to"),
+            "inputs" => {
+                let _ = batch.labels.shallow_clone().g_add_scalar_(1);
+                terms
+            }
+            "leak" => {
+                std::mem::forget(vec![0u8; 1000]);
+                terms
+            }
+            _ => terms,
+        })
+    }
+}
+
+static FACTORY: LossFactory<Attract> = LossFactory::new();
+
+fn failures(mistake: &str) -> Vec<&'static str> {
+    let factory: &'static dyn Factory = &FACTORY;
+    let component =
+        Component { kind: curricle_sdk::Kind::Loss, name: "attract", version: "0", summary: "for tests", factory };
+    let sets = if mistake.is_empty() { vec![] } else { vec![format!("mistake={mistake}")] };
+    let report = check(&component, &sets, Device::Cpu);
+    report.failed().map(|check| check.check).collect()
+}
+
+#[test]
+fn a_correct_loss_passes() {
+    assert_eq!(failures(""), [""; 0]);
+}
+
+#[test]
+fn each_mistake_is_found_by_its_check() {
+    for (mistake, found_by) in [
+        ("gradient", "gradient"),
+        ("order", "permutation"),
+        ("labels", "relabelling"),
+        ("weights", "weights of 1"),
+        ("empty", "edge batches"),
+        ("detached", "value"),
+        ("vector", "value"),
+        ("panic", "value"),
+        ("inputs", "inputs untouched"),
+        ("leak", "leaks"),
+    ] {
+        let failed = failures(mistake);
+        assert!(failed.contains(&found_by), "{mistake}: {failed:?}");
+    }
+}

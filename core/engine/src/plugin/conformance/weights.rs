@@ -1,0 +1,155 @@
+//! What every weight scheme must do.
+
+use super::batches::unit;
+use super::{Stop, Subject, fail, skip};
+use crate::train::components::check_specs;
+use crate::train::{Declared, check_weights};
+use curricle_sdk::{Error, Kind as ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
+use rand::RngExt;
+use serde_json::json;
+use tch::{Device, Kind, Tensor};
+
+const DIMENSIONS: i64 = 8;
+
+/// The weight scheme under test.
+pub fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, Stop> {
+    Ok(guard(|| subject.component.factory.weights(&subject.settings))?)
+}
+
+/// A training set to be weighed.
+pub struct Data {
+    /// `[N, D]`.
+    pub embeddings: Tensor,
+    /// `[N]`.
+    pub labels: Vec<i64>,
+    /// `[N]`.
+    pub weights: Vec<f64>,
+}
+
+impl Data {
+    /// 60 samples around 6 centres.
+    pub fn usual() -> Self {
+        Self::new((0..60).map(|sample| sample % 6).collect())
+    }
+
+    /// Unit vectors around a centre for each class.
+    pub fn new(labels: Vec<i64>) -> Self {
+        let mut stream = rng::stream(1, "conformance", 0, 0);
+        let values = labels.iter().flat_map(|&label| {
+            let centre = (label % DIMENSIONS) as usize;
+            (0..DIMENSIONS as usize).map(|d| if d == centre { 2.0 } else { 0.0 }).collect::<Vec<f64>>()
+        });
+        let values: Vec<f32> = values.map(|v| (v + stream.random_range(-1.0..1.0)) as f32).collect();
+        let embeddings = unit(&Tensor::from_slice(&values).view([labels.len() as i64, DIMENSIONS]));
+        Self { embeddings, weights: vec![1.0; labels.len()], labels }
+    }
+
+    /// The first two rounds, from fresh tensors; the second one's answer.
+    pub fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Stop> {
+        Ok(self.try_update(scheme)?)
+    }
+
+    fn try_update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Error> {
+        let classes = self.labels.iter().max().map_or(0, |most| most + 1);
+        let shape = Shape { classes, samples: self.labels.len() as i64, embedding: DIMENSIONS };
+        let specs = guard(|| Ok(scheme.tensors(&shape)))?;
+        check_specs(&specs)?;
+        let device = self.embeddings.device();
+        let declared = Declared::create(specs, 1, ComponentKind::Weights, device);
+        let settings = json!({ "alpha": 2.0, "beta": 50.0, "rho": 0.5, "epsilon": 0.1 });
+        let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
+        for round in 1..=2 {
+            tch::manual_seed(0);
+            let round = Round {
+                round,
+                rounds: 10,
+                seed: 5,
+                embeddings: scheme.needs_embeddings().then_some(&self.embeddings),
+                labels: &self.labels,
+                weights: &update.weights,
+                tensors: &declared.tensors,
+                loss: LossInfo { name: "ms", settings: &settings },
+                age: None,
+            };
+            let answer = guard(|| scheme.update(&round))?;
+            check_weights(&answer, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))?;
+            update = answer;
+        }
+        Ok(update)
+    }
+}
+
+/// One weight in [0, 1] for each sample.
+pub fn weights_are_usable(subject: &Subject) -> Result<(), Stop> {
+    Data::usual().update(make(subject)?.as_ref()).map(drop)
+}
+
+/// The same round gives the same weights, scalars and columns.
+pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
+    let (scheme, data) = (make(subject)?, Data::usual());
+    let first = data.update(scheme.as_ref())?;
+    for again in [data.update(scheme.as_ref())?, data.update(make(subject)?.as_ref())?] {
+        let same = first.weights == again.weights && bits(&first) == bits(&again);
+        if !same {
+            return fail("asked again, it gives other weights or numbers");
+        }
+    }
+    Ok(())
+}
+
+/// Scalars and columns as bits, since a NaN in them is legal and equals itself here.
+fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
+    let scalars = update.scalars.iter().map(|(name, value)| (name.clone(), vec![value.to_bits()]));
+    let columns =
+        update.columns.iter().map(|(name, values)| (name.clone(), values.iter().map(|v| v.to_bits()).collect()));
+    scalars.chain(columns).collect()
+}
+
+/// A scheme that says all weights stay 1 keeps them so.
+pub fn uniform_is_true(subject: &Subject) -> Result<(), Stop> {
+    let scheme = make(subject)?;
+    if !scheme.is_uniform() {
+        return skip("the scheme does not say that it is uniform");
+    }
+    match Data::usual().update(scheme.as_ref())?.weights.iter().find(|&&weight| weight != 1.0) {
+        Some(weight) => fail(format!("it says that all weights are 1 and gives {weight}")),
+        None => Ok(()),
+    }
+}
+
+/// Embeddings in double precision are no obstacle.
+pub fn double_precision_works(subject: &Subject) -> Result<(), Stop> {
+    let (scheme, data) = (make(subject)?, Data::usual());
+    let double = Data { embeddings: data.embeddings.to_kind(Kind::Double), ..Data::usual() };
+    let (single, double) = (data.update(scheme.as_ref())?.weights, double.update(scheme.as_ref())?.weights);
+    let mean = single.iter().zip(&double).map(|(a, b)| (a - b).abs()).sum::<f64>() / single.len() as f64;
+    if mean > 0.05 {
+        return fail(format!("weights from single and double precision differ by {mean:.3} on average"));
+    }
+    Ok(())
+}
+
+/// Data at the edge: weights that can be used, or an error in words.
+pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
+    let scheme = make(subject)?;
+    let mut nothing = Data::usual();
+    nothing.weights.fill(0.0);
+    let mut equal = Data::usual();
+    equal.embeddings = unit(&Tensor::ones([60, DIMENSIONS], (Kind::Float, Device::Cpu)));
+    let cases = [
+        ("two samples", Data::new(vec![0, 1])),
+        ("a single class", Data::new(vec![0; 20])),
+        ("classes of one", Data::new((0..20).collect())),
+        ("a class without samples", Data::new(vec![0, 0, 0, 2, 2, 2])),
+        ("all weights 0", nothing),
+        ("all embeddings equal", equal),
+    ];
+    for (name, data) in cases {
+        match data.try_update(scheme.as_ref()) {
+            Err(error @ (Error::Panic(_) | Error::Torch(_))) => return fail(format!("{name}: {error}")),
+            Err(Error::Other(reason)) if reason.starts_with("it gave") => return fail(format!("{name}: {reason}")),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Broken and hostile libraries: every one is an error that names the file, the component and the
+//! cause, and none brings the program down.
+
+use assert_cmd::assert::Assert;
+use curricle_tests::plugins::{raw, rust_plugin, throws};
+use curricle_tests::{Printed, Sandbox};
+use std::path::Path;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is Unicode")
+}
+
+/// What was printed, without the line breaks that depend on the width.
+fn flat(assert: &Assert) -> String {
+    let all = assert.stderr_text();
+    all.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
+}
+
+/// Demands an ordinary failure with these words; a crash has no exit code.
+fn fails_with(assert: Assert, code: i32, words: &[&str]) {
+    let shown = flat(&assert);
+    let status = assert.get_output().status;
+    assert_eq!(status.code(), Some(code), "{status}: {shown}");
+    for word in words {
+        assert!(shown.contains(word), "no `{word}` in: {shown}");
+    }
+}
+
+fn refused(sandbox: &Sandbox, library: &Path, words: &[&str]) {
+    let name = library.file_name().unwrap().to_str().unwrap();
+    let assert = sandbox.curricle(["plugin", "list", text(library)]).assert();
+    fails_with(assert, 2, &[&[name], words].concat());
+}
+
+#[test]
+fn files_that_are_no_libraries_are_refused() {
+    let sandbox = Sandbox::new();
+    refused(&sandbox, &sandbox.write("text.so", "hello"), &["is not a dynamic library"]);
+    refused(&sandbox, &sandbox.write("empty.so", ""), &["is empty"]);
+    refused(&sandbox, &sandbox.write("static.so", "!<arch>\n"), &["is a static library", "cdylib"]);
+    refused(&sandbox, &sandbox.path("missing.so"), &["does not exist"]);
+    std::fs::create_dir(sandbox.path("folder.so")).unwrap();
+    refused(&sandbox, &sandbox.path("folder.so"), &["is a folder"]);
+
+    let good = std::fs::read(raw("")).unwrap();
+    refused(&sandbox, &sandbox.write("half.so", &good[..good.len() / 4]), &["is cut short"]);
+    let mut other = good;
+    other[18..20].copy_from_slice(&243u16.to_le_bytes());
+    refused(&sandbox, &sandbox.write("riscv.so", other), &["is a library for riscv64"]);
+}
+
+#[test]
+fn headers_and_records_that_do_not_fit_are_refused() {
+    let sandbox = Sandbox::new();
+    for (fault, words) in [
+        ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V1`", "export_plugin"]),
+        ("MAGIC", ["starts with `CARRIAGE` instead of `CURRICLE`", "export"]),
+        ("ABI", ["speaks version 2.0 of the plugin interface", "this program speaks 1"]),
+        ("SHORT_HEADER", ["has a header of 40 bytes", "96 are needed"]),
+        ("NULL_VISIT", ["has a null `visit`", "header"]),
+        ("LIBTORCH", ["was built for libtorch 1.0.0", "runs libtorch 2.13.0"]),
+        ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
+        ("TARGET", ["was built for vax-vms", "build it again"]),
+        ("VISIT_FAILS", ["not today", "cannot show its components"]),
+        ("NULL_COMPONENT", ["showed a null component", "author"]),
+        ("NO_COMPONENTS", ["has no components", "author"]),
+        ("TWICE", ["has two components", "`raw`"]),
+        ("SHORT_COMPONENT", ["a component record of 64 bytes", "112 are needed"]),
+        ("NULL_TABLE", ["null function or table", "author"]),
+        ("NULL_FUNCTION", ["loss `raw` has a null function", "author"]),
+        ("SHORT_TABLE", ["loss `raw` has a table of 16 bytes", "32 are needed"]),
+        ("UNKNOWN_KIND", ["unknown kind `optimizer`", "`raw`"]),
+        ("NAME_NOT_UTF8", ["the name of a component is not valid UTF-8", "author"]),
+        ("NAME_NO_NAME", ["called `raw loss`", "is not a name"]),
+        ("SCHEMA_NOT_JSON", ["loss `raw`", "schema is not JSON"]),
+        ("SCHEMA_NO_OBJECT", ["loss `raw`", "does not describe an object"]),
+        ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
+    ] {
+        refused(&sandbox, &raw(fault), &words);
+    }
+}
+
+fn recipe(loss: &str, sampler: &str, weights: &str) -> String {
+    format!(
+        "[data]\nsource = \"strokes\"\nclasses = 8\nper_class = 6\nsize = 16\n\
+         [backbone]\nname = \"conv4\"\nwidth = 4\n\
+         [embedding]\nsize = 4\n\
+         [sampler]\n{sampler}\n[loss]\n{loss}\n[weights]\n{weights}\n\
+         [optimizer]\nname = \"sgd\"\nlr = 0.001\n\
+         [train]\nepochs = 1\n\
+         [eval]\ncluster = \"never\"\n\
+         [track]\nhistograms = false\nimages = false\nprojector = false\n"
+    )
+}
+
+const LOSS: &str = "name = \"ms\"";
+const SAMPLER: &str = "name = \"pk\"\nclasses = 3\nper_class = 2";
+const WEIGHTS: &str = "name = \"uniform\"";
+
+fn run(sandbox: &Sandbox, library: &Path, recipe: &str) -> Assert {
+    sandbox.write("r.toml", recipe);
+    sandbox.curricle(["run", "r.toml", "--plugin", text(library), "--force"]).assert()
+}
+
+#[test]
+fn a_name_that_is_taken_names_both_sources() {
+    let sandbox = Sandbox::new();
+    let library = raw("BUILT_IN_NAME");
+    fails_with(
+        run(&sandbox, &library, &recipe(LOSS, SAMPLER, WEIGHTS)),
+        2,
+        &["BUILT_IN_NAME.so", "has a loss `ms`", "another one built in"],
+    );
+    let first = raw("");
+    let second = sandbox.path("second.so");
+    let mut bytes = std::fs::read(&first).unwrap();
+    bytes.push(0);
+    std::fs::write(&second, bytes).unwrap();
+    sandbox.write("r.toml", recipe(LOSS, SAMPLER, WEIGHTS));
+    let both = ["run", "r.toml", "--plugin", text(&first), "--plugin", text(&second)];
+    fails_with(
+        sandbox.curricle(both).assert(),
+        2,
+        &["second.so", "`raw`", first.file_name().unwrap().to_str().unwrap()],
+    );
+}
+
+#[test]
+fn a_c_library_that_gives_nothing_is_an_error_in_words() {
+    let sandbox = Sandbox::new();
+    for (fault, code, words) in [
+        ("", 1, "gave null instead of the loss"),
+        ("NULL_INSTANCE", 2, "made no instance and gave no error"),
+        ("SILENT", 2, "failed without saying why"),
+        ("ERROR_NOT_UTF8", 2, "bad \u{fffd}\u{fffd} text"),
+        ("NULL_TENSOR_SPEC", 1, "declared a tensor with a record that is null or too short"),
+    ] {
+        let library = raw(fault);
+        let name = library.file_name().unwrap().to_str().unwrap();
+        let assert = run(&sandbox, &library, &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
+        fails_with(assert, code, &[name, "loss `raw`", words]);
+    }
+}
+
+#[test]
+fn losses_that_misbehave_end_the_run_in_words() {
+    let library = rust_plugin("tests/fixtures/hostile", "hostile");
+    let sandbox = Sandbox::new();
+    for (fault, code, words) in [
+        ("panic in forward", 1, "panicked: asked to panic in forward"),
+        ("panic in tensors", 1, "asked to panic in tensors"),
+        ("panic in check", 2, "panicked: asked to panic in check"),
+        ("error", 1, "asked to fail"),
+        ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
+        ("shape", 1, "must return one number, not a tensor of shape [6, 6]"),
+        ("type", 1, "returned a number of type Double"),
+        ("nan", 1, "not finite in epoch 1, step 1"),
+        ("no gradient", 1, "not connected to the embeddings"),
+        ("undeclared", 1, "tensor `nothing` was used but not declared"),
+        ("negative shape", 1, "tensor `t`"),
+        ("twice", 1, "tensor `t`"),
+    ] {
+        let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
+        let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));
+        fails_with(assert, code, &["libhostile.so", "loss `hostile_loss`", words]);
+    }
+    // A setting is underlined in the recipe.
+    let loss = "name = \"hostile_loss\"\nfault = \"setting\"";
+    let assert = run(&sandbox, &library, &recipe(loss, SAMPLER, WEIGHTS));
+    fails_with(assert, 2, &["`loss.fault`: asked to be refused", "refused by `hostile_loss`"]);
+    // Neither is a reason to stop.
+    for fault in ["panic in drop", "panic in advice"] {
+        let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
+        run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS)).success();
+    }
+    // On another device than the CPU a loss cannot come home.
+    sandbox.write("r.toml", recipe("name = \"hostile_loss\"\nfault = \"device\"", SAMPLER, WEIGHTS));
+    let args = ["run", "r.toml", "--plugin", text(&library), "--force", "--device", "cuda"];
+    fails_with(sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a number on Cpu"]);
+}
+
+#[test]
+fn samplers_that_misbehave_end_the_run_in_words() {
+    let library = rust_plugin("tests/fixtures/hostile", "hostile");
+    let sandbox = Sandbox::new();
+    for (fault, code, words) in [
+        ("panic in batches", 1, "panicked: asked to panic in batches"),
+        ("panic in batch_size", 2, "panicked: asked to panic in batch_size"),
+        ("too large", 1, "named sample 24 in batch 1"),
+        ("negative", 1, "named sample -1 in batch 1"),
+        ("no batches", 1, "gave no batch"),
+        ("empty batch", 1, "gave an empty batch (2 of 2)"),
+    ] {
+        let sampler = format!("name = \"hostile_sampler\"\nfault = \"{fault}\"");
+        let assert = run(&sandbox, &library, &recipe(LOSS, &sampler, WEIGHTS));
+        fails_with(assert, code, &["libhostile.so", "sampler `hostile_sampler`", words]);
+    }
+}
+
+#[test]
+fn weight_schemes_that_misbehave_end_the_run_in_words() {
+    let library = rust_plugin("tests/fixtures/hostile", "hostile");
+    let sandbox = Sandbox::new();
+    for (fault, code, words) in [
+        ("panic in update", 1, "panicked: asked to panic in update"),
+        ("panic in tensors", 1, "asked to panic in tensors"),
+        ("panic in needs_embeddings", 2, "panicked: asked to panic in needs_embeddings"),
+        ("panic in is_uniform", 2, "panicked: asked to panic in is_uniform"),
+        ("too few", 1, "gave 23 weights for 24 samples"),
+        ("too many", 1, "gave 25 weights for 24 samples"),
+        ("above 1", 1, "gave sample 3 the weight 1.5"),
+        ("below 0", 1, "gave sample 3 the weight -0.5"),
+        ("nan", 1, "gave sample 3 the weight NaN"),
+        ("short column", 1, "gave 1 values of `c` for 24 samples"),
+    ] {
+        let weights = format!("name = \"hostile_weights\"\nfault = \"{fault}\"");
+        let assert = run(&sandbox, &library, &recipe(LOSS, SAMPLER, &weights));
+        fails_with(assert, code, &["libhostile.so", "weights `hostile_weights`", words]);
+    }
+}
+
+#[test]
+fn exceptions_of_cpp_end_the_run_in_words() {
+    let library = throws();
+    let sandbox = Sandbox::new();
+    for (fault, code, words) in [
+        ("constructor", 2, "thrown by the constructor"),
+        ("exception", 1, "thrown by forward"),
+        ("error", 1, "said by forward"),
+        ("number", 1, "threw something that is no exception"),
+        ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
+        ("tensors", 1, "thrown by tensors"),
+        ("undefined", 1, "loss `throws`"),
+    ] {
+        let loss = format!("name = \"throws\"\nfault = \"{fault}\"");
+        let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));
+        fails_with(assert, code, &["libthrows.so", "loss `throws`", words]);
+    }
+    let assert = run(&sandbox, &library, &recipe("name = \"throws\"\nfault = \"setting\"", SAMPLER, WEIGHTS));
+    fails_with(assert, 2, &["`loss.fault`: asked to be refused"]);
+}

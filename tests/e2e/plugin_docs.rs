@@ -1,0 +1,43 @@
+//! The pages about plugins say what is true: their code is that of the examples, which other tests
+//! build, and their tables are those of the header.
+
+use curricle_tests::root;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("cannot read `{path}`: {e}"))
+}
+
+#[test]
+fn code_on_the_page_is_the_code_of_the_examples() {
+    let page = read("docs/write-a-loss.md");
+    let mut found = 0;
+    for part in page.split("<!-- file: ").skip(1) {
+        let (path, rest) = part.split_once(" -->\n").expect("a file's name ends");
+        let (_, code) = rest.split_once('\n').expect("a block begins");
+        let (code, _) = code.split_once("\n```\n").expect("a block ends");
+        assert_eq!(code.trim_end(), read(path).trim_end(), "`{path}` on the page is not the file");
+        found += 1;
+    }
+    assert_eq!(found, 3);
+}
+
+#[test]
+fn the_recipe_on_the_page_names_what_the_example_has() {
+    let page = read("docs/write-a-loss.md");
+    assert!(page.contains("name = \"circle\"\ngamma = 32"));
+    let example = read("examples/circle-rust/src/lib.rs");
+    assert!(example.contains("register_loss!(\"circle\"") && example.contains("gamma: f64"));
+}
+
+#[test]
+fn sizes_and_versions_on_the_page_are_those_of_the_header() {
+    let (page, header) = (read("docs/abi.md"), read("core/sdk/include/curricle.h"));
+    let asserted: Vec<_> = header.lines().filter_map(|line| line.strip_prefix("CURRICLE_ASSERT(sizeof(")).collect();
+    assert!(asserted.len() >= 14);
+    for line in asserted {
+        let (name, size) = line.trim_end_matches(");").split_once(") == ").expect("an assertion has two sides");
+        assert!(page.contains(&format!("| `{name}` | {size} |")), "`{name}` is {size} bytes");
+    }
+    assert!(header.contains("#define CURRICLE_ABI_MAJOR 1u") && page.contains("| `abi_major` | 1 |"));
+    assert!(header.contains("#define CURRICLE_LIBTORCH \"2.13.0\"") && page.contains("running, 2.13.0"));
+}

@@ -1,0 +1,110 @@
+//! Plugins to test with, built as a user would build them.
+//!
+//! Everything goes to the project's own `target`, whose compiled libtorch binding is used again.
+
+use crate::{libtorch, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A Rust crate of the project that is not a member of its workspace, e.g. `examples/circle-rust`,
+/// built with `cargo build --release`; returns the library `lib<name>.so`.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub fn rust_plugin(folder: impl AsRef<Path>, name: &str) -> PathBuf {
+    let folder = root().join(folder);
+    build_rust_plugin(&folder, &["build", "--release"]);
+    root().join(format!("target/release/lib{name}.so"))
+}
+
+/// Runs cargo in a crate outside the workspace, without the network.
+///
+/// # Panics
+/// If it fails, with its message.
+pub fn build_rust_plugin(folder: &Path, command: &[&str]) {
+    // The same versions as the workspace's, and so the same compiled crates.
+    std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file can be copied");
+    let target = root().join("target").canonicalize().expect("the project has been built");
+    run(Command::new("cargo")
+        .args(command)
+        .arg("--offline")
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", target)
+        .env("LIBTORCH", libtorch())
+        // As in the workspace's own profile, or libtorch's binding would be compiled once more.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"));
+}
+
+/// The C++ example, built with its Makefile.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub fn circle_cpp() -> PathBuf {
+    let out = out();
+    run(Command::new("make")
+        .current_dir(root().join("examples/circle-cpp"))
+        .arg(format!("OUT={}", out.display()))
+        .arg(format!("LIBTORCH={}", libtorch().display())));
+    out.join("libcircle_cpp.so")
+}
+
+/// `tests/fixtures/c/raw.c` with one fault, or none if it is empty.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub fn raw(fault: &str) -> PathBuf {
+    let library = out().join(format!("libraw-{fault}.so"));
+    let folder = tempfile::tempdir_in(out()).expect("a temporary folder can be made");
+    let made = folder.path().join("libraw.so");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-shared", "-fPIC", "-o"]).arg(&made).arg("-I").arg(root().join("core/sdk/include"));
+    if fault.is_empty() {
+        // The header and a correct library compile without a word.
+        command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+    } else {
+        command.args(["-w", &format!("-DFAULT_{fault}")]);
+    }
+    run(command.arg(root().join("tests/fixtures/c/raw.c")));
+    std::fs::rename(made, &library).expect("the library can be renamed");
+    library
+}
+
+/// `tests/fixtures/c/throws.cpp`.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub fn throws() -> PathBuf {
+    let library = out().join("libthrows.so");
+    let source = root().join("tests/fixtures/c/throws.cpp");
+    let newer = |path: PathBuf| path.metadata().and_then(|m| m.modified()).expect("the file is there");
+    let header = root().join("core/sdk/include/curricle.hpp");
+    let built = library.metadata().and_then(|m| m.modified());
+    if built.is_ok_and(|built| built > newer(source.clone()) && built > newer(header)) {
+        return library;
+    }
+    let temporary = out().join(format!("libthrows-{}.so", std::process::id()));
+    run(Command::new("c++")
+        .args(["-std=c++20", "-O1", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
+        .arg(&temporary)
+        .arg("-I")
+        .arg(root().join("core/sdk/include"))
+        .arg("-isystem")
+        .arg(libtorch().join("include"))
+        .arg(source)
+        .arg(format!("-L{}", libtorch().join("lib").display()))
+        .args(["-ltorch_cpu", "-lc10"]));
+    std::fs::rename(temporary, &library).expect("the library can be renamed");
+    library
+}
+
+fn out() -> PathBuf {
+    let out = root().join("target/fixtures");
+    std::fs::create_dir_all(&out).expect("folders can be made");
+    out.canonicalize().expect("the folder has just been made")
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{errors}");
+}
