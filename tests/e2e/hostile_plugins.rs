@@ -17,8 +17,8 @@ fn flat(assert: &Assert) -> String {
 }
 
 /// Demands an ordinary failure with these words; a crash has no exit code.
-fn fails_with(assert: Assert, code: i32, words: &[&str]) {
-    let shown = flat(&assert);
+fn fails_with(assert: &Assert, code: i32, words: &[&str]) {
+    let shown = flat(assert);
     let status = assert.get_output().status;
     assert_eq!(status.code(), Some(code), "{status}: {shown}");
     for word in words {
@@ -29,7 +29,7 @@ fn fails_with(assert: Assert, code: i32, words: &[&str]) {
 fn refused(sandbox: &Sandbox, library: &Path, words: &[&str]) {
     let name = library.file_name().unwrap().to_str().unwrap();
     let assert = sandbox.curricle(["plugin", "list", text(library)]).assert();
-    fails_with(assert, 2, &[&[name], words].concat());
+    fails_with(&assert, 2, &[&[name], words].concat());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_name_that_is_taken_names_both_sources() {
     let sandbox = Sandbox::new();
     let library = raw("BUILT_IN_NAME");
     fails_with(
-        run(&sandbox, &library, &recipe(LOSS, SAMPLER, WEIGHTS)),
+        &run(&sandbox, &library, &recipe(LOSS, SAMPLER, WEIGHTS)),
         2,
         &["BUILT_IN_NAME.so", "has a loss `ms`", "another one built in"],
     );
@@ -138,7 +138,7 @@ fn a_c_library_that_gives_nothing_is_an_error_in_words() {
         let library = raw(fault);
         let name = library.file_name().unwrap().to_str().unwrap();
         let assert = run(&sandbox, &library, &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
-        fails_with(assert, code, &[name, "loss `raw`", words]);
+        fails_with(&assert, code, &[name, "loss `raw`", words]);
     }
 }
 
@@ -162,12 +162,12 @@ fn losses_that_misbehave_end_the_run_in_words() {
     ] {
         let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));
-        fails_with(assert, code, &["libhostile.so", "loss `hostile_loss`", words]);
+        fails_with(&assert, code, &["libhostile.so", "loss `hostile_loss`", words]);
     }
     // A setting is underlined in the recipe.
     let loss = "name = \"hostile_loss\"\nfault = \"setting\"";
     let assert = run(&sandbox, &library, &recipe(loss, SAMPLER, WEIGHTS));
-    fails_with(assert, 2, &["`loss.fault`: asked to be refused", "refused by `hostile_loss`"]);
+    fails_with(&assert, 2, &["`loss.fault`: asked to be refused", "refused by `hostile_loss`"]);
     // Neither is a reason to stop.
     for fault in ["panic in drop", "panic in advice"] {
         let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
@@ -176,7 +176,7 @@ fn losses_that_misbehave_end_the_run_in_words() {
     // On another device than the CPU a loss cannot come home.
     sandbox.write("r.toml", recipe("name = \"hostile_loss\"\nfault = \"device\"", SAMPLER, WEIGHTS));
     let args = ["run", "r.toml", "--plugin", text(&library), "--force", "--device", "cuda"];
-    fails_with(sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a number on Cpu"]);
+    fails_with(&sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a number on Cpu"]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn samplers_that_misbehave_end_the_run_in_words() {
     ] {
         let sampler = format!("name = \"hostile_sampler\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(LOSS, &sampler, WEIGHTS));
-        fails_with(assert, code, &["libhostile.so", "sampler `hostile_sampler`", words]);
+        fails_with(&assert, code, &["libhostile.so", "sampler `hostile_sampler`", words]);
     }
 }
 
@@ -215,7 +215,7 @@ fn weight_schemes_that_misbehave_end_the_run_in_words() {
     ] {
         let weights = format!("name = \"hostile_weights\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(LOSS, SAMPLER, &weights));
-        fails_with(assert, code, &["libhostile.so", "weights `hostile_weights`", words]);
+        fails_with(&assert, code, &["libhostile.so", "weights `hostile_weights`", words]);
     }
 }
 
@@ -234,8 +234,8 @@ fn exceptions_of_cpp_end_the_run_in_words() {
     ] {
         let loss = format!("name = \"throws\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));
-        fails_with(assert, code, &["libthrows.so", "loss `throws`", words]);
+        fails_with(&assert, code, &["libthrows.so", "loss `throws`", words]);
     }
     let assert = run(&sandbox, &library, &recipe("name = \"throws\"\nfault = \"setting\"", SAMPLER, WEIGHTS));
-    fails_with(assert, 2, &["`loss.fault`: asked to be refused"]);
+    fails_with(&assert, 2, &["`loss.fault`: asked to be refused"]);
 }

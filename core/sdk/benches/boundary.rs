@@ -50,7 +50,8 @@ fn main() {
             let start = Instant::now();
             for _ in 0..CALLS {
                 let mut log = if logged { Log::enabled() } else { Log::disabled() };
-                std::hint::black_box(curricle_sdk::guard(|| loss.forward(&batch, &mut log)).expect("does nothing"));
+                let _ =
+                    std::hint::black_box(curricle_sdk::guard(|| loss.forward(&batch, &mut log)).expect("does nothing"));
             }
             start.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS)
         };

@@ -16,8 +16,8 @@ struct Attract {
 impl Loss for Attract {
     fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
         let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.weights_or_ones());
-        let terms = (1.0 - &s) * &pairs.positive;
-        let terms = (terms * w.unsqueeze(1)).sum(None) / pairs.positive.sum(None).clamp_min(1.0);
+        let terms: Tensor = (1.0 - &s) * &pairs.positive * w.unsqueeze(1);
+        let terms: Tensor = terms.sum(None) / pairs.positive.sum(None).clamp_min(1.0);
         Ok(match self.mistake.as_str() {
             "gradient" => &terms + (&s - s.detach()).sum(None),
             "order" => terms * (1.0 + batch.embeddings.get(0).get(0)),
