@@ -119,7 +119,7 @@ fn a_name_that_is_taken_names_both_sources() {
     sandbox.write("r.toml", recipe(LOSS, SAMPLER, WEIGHTS));
     let both = ["run", "r.toml", "--plugin", text(&first), "--plugin", text(&second)];
     fails_with(
-        sandbox.curricle(both).assert(),
+        &sandbox.curricle(both).assert(),
         2,
         &["second.so", "`raw`", first.file_name().unwrap().to_str().unwrap()],
     );
