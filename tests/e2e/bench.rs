@@ -56,3 +56,23 @@ fn mistakes_in_a_sweep_are_all_named() {
     let single = sandbox.curricle(["run", "many.toml"]).assert().code(2).stderr_text();
     assert!(single.contains("curricle bench"), "{single}");
 }
+
+#[test]
+fn a_stopped_sweep_goes_on_where_it_stopped() {
+    let sandbox = sandbox();
+    let long = small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 100000");
+    sandbox.write("many.toml", long + "\n[sweep]\nseeds = [0, 1]\n");
+    let mut command = std::process::Command::new(curricle_tests::program());
+    command.current_dir(sandbox.path("")).args(["bench", "many.toml"]).env("OMP_NUM_THREADS", "1");
+    let mut bench = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !sandbox.path("runs").is_dir() || curricle_tests::metrics_lines(&sandbox.path("runs")) < 30 {
+        assert!(begun.elapsed().as_secs() < 120, "the sweep does not get on");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // To the bench alone, as a job scheduler would.
+    let signalled = std::process::Command::new("kill").args(["-TERM", &bench.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    assert_eq!(bench.wait().unwrap().code(), Some(75));
+    assert!(curricle_tests::run_folder(&sandbox.path("runs")).join("checkpoints").is_dir());
+}

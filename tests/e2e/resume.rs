@@ -1,6 +1,6 @@
 //! However a run is cut, it ends as if it had not been.
 
-use curricle_tests::{Sandbox, program, run_folder, small_recipe, timeless_metrics};
+use curricle_tests::{Sandbox, metrics_lines, program, run_folder, small_recipe, timeless_metrics};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,13 +34,7 @@ fn start(sandbox: &Sandbox) -> Child {
 /// Waits until the run has written so many lines of metrics, or is over.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
     let begun = Instant::now();
-    let written = || {
-        let runs = sandbox.path("runs/small");
-        let hash = std::fs::read_dir(runs).ok()?.flatten().next()?.path();
-        let text = std::fs::read_to_string(hash.join("seed-0/metrics.jsonl")).ok()?;
-        Some(text.lines().count())
-    };
-    while written().unwrap_or(0) < lines && child.try_wait().unwrap().is_none() {
+    while metrics_lines(&sandbox.path("runs")) < lines && child.try_wait().unwrap().is_none() {
         assert!(begun.elapsed() < Duration::from_secs(120), "the run does not get on");
         std::thread::sleep(Duration::from_millis(2));
     }

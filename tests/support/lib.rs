@@ -168,3 +168,15 @@ pub fn timeless_metrics(run: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("a run has metrics");
     text.lines().filter(|line| !line.contains("\"time/")).map(str::to_string).collect()
 }
+
+/// Lines of all `metrics.jsonl` below a folder, while they are being written.
+pub fn metrics_lines(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let lines = |path: &Path| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    let count = |path: PathBuf| match path.file_name() {
+        Some(name) if name == "metrics.jsonl" => lines(&path),
+        _ if path.is_dir() => metrics_lines(&path),
+        _ => 0,
+    };
+    entries.flatten().map(|entry| count(entry.path())).sum()
+}

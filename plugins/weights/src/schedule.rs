@@ -25,7 +25,7 @@ const TARGET_MAW: f64 = 0.8;
 /// A `target_maw` of 0.8 says that about a fifth of the data may be doubted. It is not the share
 /// of clean samples, which nobody knows; keep one value for all noise ratios that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Table", into = "Table")]
+#[serde(try_from = "Written", into = "Table")]
 pub enum Lambda {
     /// A given λ_∞.
     Schedule {
@@ -78,6 +78,25 @@ impl Lambda {
         // Capped before the power overflows.
         let grown = start * growth.powf(round.saturating_sub(1) as f64);
         if grown < max { grown } else { max }
+    }
+}
+
+/// What a recipe may write: a number is a λ that never changes.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(f64),
+    Table(Table),
+}
+
+impl TryFrom<Written> for Lambda {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        match written {
+            Written::Number(max) => Ok(Lambda::Schedule { start: Some(max), growth: 1.0, max }),
+            Written::Table(table) => table.try_into(),
+        }
     }
 }
 
@@ -138,6 +157,7 @@ impl JsonSchema for Lambda {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
+                { "type": "number", "description": "A λ that never changes.", "exclusiveMinimum": 0.0 },
                 {
                     "type": "object",
                     "description": "λ_∞ is fitted so that weights average to this.",
@@ -178,6 +198,12 @@ impl JsonSchema for Lambda {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_a_lambda_that_never_changes() {
+        let lambda: Lambda = serde_json::from_str("2.5").unwrap();
+        assert_eq!((lambda.in_round(1, 2.5), lambda.in_round(9, 2.5)), (2.5, 2.5));
+    }
     use serde_json::{from_value, json, to_value};
 
     #[test]

@@ -1,8 +1,8 @@
 //! `curricle check`
 
 use super::{PluginArgs, SetArgs};
-use crate::output;
-use curricle_engine::recipe::{self, Problem, Resolved};
+use crate::output::{self, Verbosity};
+use curricle_engine::recipe::{self, Problem, SweepRun};
 use curricle_engine::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -28,24 +28,23 @@ pub fn run(args: &Args) -> Result<()> {
     let mut all_good = true;
     let mut reports = Vec::new();
     for path in &args.recipes {
-        let outcome = match recipe::load(path, &args.set.sets, &registry) {
-            Ok(resolved) => Ok(resolved),
+        let outcome = match recipe::load_sweep(path, &args.set.sets, &registry) {
+            Ok(runs) => Ok(runs),
             Err(Error::Recipe(problems)) => Err(problems),
             Err(other) => return Err(other),
         };
         all_good &= outcome.is_ok();
         let problems: Vec<_> = match &outcome {
-            Ok(resolved) => resolved.warnings.iter().collect(),
+            Ok(runs) => distinct(runs.iter().flat_map(|run| &run.resolved.warnings)),
             Err(problems) => problems.iter().collect(),
         };
         if args.json {
-            reports.push(report(path, outcome.as_ref().ok(), &problems));
+            reports.push(report(path, outcome.as_deref().ok(), &problems));
         } else {
-            match &outcome {
-                Ok(resolved) => output::warnings(&resolved.warnings),
-                Err(problems) => output::problems(problems.iter()),
+            if outcome.is_err() || output::verbosity() > Verbosity::Quiet {
+                output::problems(problems.iter().copied());
             }
-            output::print(&verdict(path, outcome.as_ref().ok(), problems.len()))?;
+            output::print(&verdict(path, outcome.as_deref().ok(), problems.len()))?;
         }
     }
     if args.json {
@@ -54,21 +53,38 @@ pub fn run(args: &Args) -> Result<()> {
     if all_good { Ok(()) } else { Err(Error::Reported(2)) }
 }
 
-fn verdict(path: &Path, resolved: Option<&Resolved>, count: usize) -> String {
+/// Runs of a sweep share most of their warnings.
+fn distinct<'a>(all: impl Iterator<Item = &'a Problem>) -> Vec<&'a Problem> {
+    let mut seen = Vec::new();
+    for problem in all {
+        if !seen.iter().any(|known: &&Problem| known.to_json() == problem.to_json()) {
+            seen.push(problem);
+        }
+    }
+    seen
+}
+
+fn verdict(path: &Path, runs: Option<&[SweepRun]>, count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
     let path = path.display();
-    match resolved {
-        Some(resolved) if count == 0 => format!("{path}: ok, {}\n", resolved.short_hash()),
-        Some(resolved) => format!("{path}: ok, {}, {count} warning{plural}\n", resolved.short_hash()),
-        None => format!("{path}: {count} problem{plural}\n"),
+    let what = match runs {
+        None => return format!("{path}: {count} problem{plural}\n"),
+        Some([run]) => run.resolved.short_hash(),
+        Some(runs) => format!("{} runs", runs.len()),
+    };
+    match count {
+        0 => format!("{path}: ok, {what}\n"),
+        _ => format!("{path}: ok, {what}, {count} warning{plural}\n"),
     }
 }
 
-fn report(path: &Path, resolved: Option<&Resolved>, problems: &[&Problem]) -> Value {
+fn report(path: &Path, runs: Option<&[SweepRun]>, problems: &[&Problem]) -> Value {
+    let hashes = runs.map(|runs| runs.iter().map(|run| run.resolved.hash()).collect::<Vec<_>>());
     json!({
         "recipe": path,
-        "ok": resolved.is_some(),
-        "hash": resolved.map(Resolved::hash),
+        "ok": runs.is_some(),
+        "hash": hashes.as_ref().filter(|all| all.len() == 1).map(|all| all[0].clone()),
+        "hashes": hashes,
         "problems": problems.iter().map(|problem| problem.to_json()).collect::<Vec<_>>(),
     })
 }

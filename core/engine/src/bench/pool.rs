@@ -12,11 +12,15 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Lines of a failed child's messages that are kept.
 const KEPT_LINES: usize = 12;
+
+/// How often a request to stop is looked for.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Where and how the runs of a bench are carried out.
 #[derive(Debug, Clone)]
@@ -74,21 +78,32 @@ pub fn run_all(
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..planned.len()).collect());
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front()).filter(|_| !stop.requested());
     let mut finished = Vec::new();
+    let running = Running::default();
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
         for _ in 0..options.jobs.max(1) {
             let sender = sender.clone();
-            let next = &next;
+            let (next, running) = (&next, &running);
             scope.spawn(move || {
                 while let Some(index) = next() {
-                    let done = one(index, &planned[index], options, &sender);
+                    let done = one(index, &planned[index], options, running, &sender);
                     // The receiver lives until all senders are gone.
                     let _ = sender.send(Message::Finished(Box::new(done)));
                 }
             });
         }
         drop(sender);
-        for message in receiver {
+        loop {
+            // A terminal's Ctrl-C reaches the children by itself; a signal to this process alone
+            // does not.
+            if stop.requested() {
+                running.terminate();
+            }
+            let message = match receiver.recv_timeout(POLL) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             match message {
                 Message::Started(index) => observe(&Event::Started(index)),
                 Message::Line(index, line) => observe(&Event::Line(index, &line)),
@@ -103,14 +118,44 @@ pub fn run_all(
     finished
 }
 
-fn one(index: usize, planned: &SweepRun, options: &PoolOptions, sender: &Sender<Message>) -> Finished {
+/// The processes that are running, so that they can be told to stop.
+#[derive(Default)]
+struct Running(Mutex<Vec<u32>>);
+
+impl Running {
+    fn add(&self, child: &Child) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
+    }
+
+    fn remove(&self, child: &Child) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|id| *id != child.id());
+    }
+
+    /// Asks all of them to write a checkpoint and leave, once.
+    fn terminate(&self) {
+        for id in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let Ok(id) = libc::pid_t::try_from(id) else { continue };
+            // SAFETY: sends a signal to a child that has not been waited for, so the number is
+            // still its own.
+            unsafe { libc::kill(id, libc::SIGTERM) };
+        }
+    }
+}
+
+fn one(
+    index: usize,
+    planned: &SweepRun,
+    options: &PoolOptions,
+    running: &Running,
+    sender: &Sender<Message>,
+) -> Finished {
     let folder = folder_of(planned, &options.out);
     let known = if options.force { None } else { files::read_json(&folder.join("result.json")).ok().flatten() };
     if let Some(result) = known {
         return Finished { index, result: Ok(result), skipped: true };
     }
     let _ = sender.send(Message::Started(index));
-    Finished { index, result: child(index, planned, &folder, options, sender), skipped: false }
+    Finished { index, result: child(index, planned, &folder, options, running, sender), skipped: false }
 }
 
 fn child(
@@ -118,6 +163,7 @@ fn child(
     planned: &SweepRun,
     folder: &Path,
     options: &PoolOptions,
+    running: &Running,
     sender: &Sender<Message>,
 ) -> Result<RunResult> {
     let recipe = tempfile::Builder::new()
@@ -132,7 +178,9 @@ fn child(
     command.args(options.force.then_some("--force"));
     command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(Error::file("start", &options.program))?;
+    running.add(&child);
     let last_lines = follow(index, &mut child, sender);
+    running.remove(&child);
     let status = child.wait().map_err(|e| Error::Failed(format!("lost the run's process: {e}")))?;
     match status.code() {
         Some(0) => files::read_json(&folder.join("result.json"))?
