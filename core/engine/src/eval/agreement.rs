@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Agreement {
     /// 2I/(H+H).
     pub nmi: f64,
-    /// (I - E[I]) / ((H+H)/2 - E[I]), with the exact expectation over random partitions of the
+    /// `(I - E[I]) / ((H+H)/2 - E[I])`, with the exact expectation over random partitions of the
     /// same sizes.
     pub ami: f64,
 }
@@ -49,7 +49,7 @@ fn entropy(sizes: &BTreeMap<u32, usize>, n: f64) -> f64 {
     -sizes.values().map(|&s| s as f64 / n * (s as f64 / n).ln()).sum::<f64>()
 }
 
-/// E[I] over all pairs of partitions with these sizes: the overlap of parts of `a` and `b`
+/// `E[I]` over all pairs of partitions with these sizes: the overlap of parts of `a` and `b`
 /// samples is hypergeometric. Thousands of parts have few different sizes, so the sum runs over
 /// pairs of sizes rather than pairs of parts.
 fn expected_information(sizes_a: &BTreeMap<u32, usize>, sizes_b: &BTreeMap<u32, usize>, n: usize) -> f64 {

@@ -1,9 +1,9 @@
 //! Recipes: what is to be computed.
 //!
-//! Text becomes a tree that remembers where everything was written ([`parse`]); trees of extended
-//! recipes and `--set` arguments are merged ([`merge`]) and walked once against the JSON Schema
-//! ([`validate`]), which finds every problem and fills in every default; what passes becomes typed
-//! settings and ready components ([`resolve`]).
+//! Text becomes a tree that remembers where everything was written (`parse`); trees of extended
+//! recipes and `--set` arguments are merged (`merge`) and walked once against the JSON Schema
+//! (`validate`), which finds every problem and fills in every default; what passes becomes typed
+//! settings and ready components (`resolve`).
 
 mod advice;
 mod files;
