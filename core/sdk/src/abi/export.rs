@@ -176,7 +176,7 @@ fn hand_over(tensor: Tensor) -> *mut C_tensor {
 }
 
 /// # Safety
-/// As for [`slice`] and [`borrow`].
+/// As for [`slice()`] and [`borrow`].
 unsafe fn named_tensors(tensors: *const NamedTensor, count: usize) -> Result<crate::Tensors> {
     let mut all = crate::Tensors::default();
     // SAFETY: passed on to the caller.
