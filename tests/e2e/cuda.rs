@@ -50,3 +50,30 @@ fn training_on_the_stand_in_device_equals_the_cpu() {
     };
     assert_eq!(on("cpu"), on("cuda"));
 }
+
+/// One of the counters the stand-in device prints at the end.
+fn counter(printed: &str, name: &str) -> i64 {
+    let found = printed.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
+    found.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{name}` in\n{printed}"))
+}
+
+#[test]
+fn a_step_reads_nothing_back_except_what_is_logged() {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // 60 samples in batches of 12: five steps an epoch.
+    sandbox.write("small.toml", small_recipe("proxy_anchor", "uniform"));
+    let transfers = |log_every: &str| {
+        let log_every = format!("train.log_every={log_every}");
+        let run = ["run", "small.toml", "--device", "cuda", "--set", "train.epochs=1", "--set", &log_every];
+        let printed = on_cuda(&sandbox, &run).assert().success().stderr_text();
+        (counter(&printed, "d2h_copies"), counter(&printed, "h2d_copies"), counter(&printed, "items"))
+    };
+    let (rarely, sent, items) = transfers("1000");
+    let (always, sent_too, _) = transfers("1");
+    assert_eq!(always - rarely, 4, "one copy for each of the four further logged steps");
+    assert_eq!(sent, sent_too, "logging sends nothing to the device");
+    assert_eq!(items, 0, "no single numbers are read");
+}

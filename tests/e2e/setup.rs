@@ -18,8 +18,10 @@ fn clone() -> Sandbox {
 
 /// The script, unable to download anything.
 fn setup(clone: &Sandbox, args: &[&str]) -> assert_cmd::Command {
-    let mut command = assert_cmd::Command::new(clone.path("scripts/setup"));
-    command.args(args).current_dir(clone.path("")).env_remove("LIBTORCH");
+    // Through bash: a file that was just written cannot always be executed, because another thread
+    // that starts a program at that moment holds it open for writing.
+    let mut command = assert_cmd::Command::new("bash");
+    command.arg(clone.path("scripts/setup")).args(args).current_dir(clone.path("")).env_remove("LIBTORCH");
     command.env("PIP_NO_INDEX", "1").env_remove("PIP_FIND_LINKS").env("PIP_CONFIG_FILE", "/dev/null");
     command
 }

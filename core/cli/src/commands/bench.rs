@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<()> {
         output::warnings(&first.resolved.warnings);
     }
     if args.dry_run {
-        return list(&planned);
+        return list(&planned, args.json);
     }
     let threads = args
         .device
@@ -77,7 +77,14 @@ pub fn run(args: &Args) -> Result<()> {
     conclude(&planned, &finished, &args.out)
 }
 
-fn list(planned: &[SweepRun]) -> Result<()> {
+fn list(planned: &[SweepRun], as_json: bool) -> Result<()> {
+    if as_json {
+        let one = |run: &SweepRun| {
+            let (recipe, hash) = (&run.resolved.recipe, run.resolved.hash());
+            json!({ "method": run.method, "case": run.case, "seed": recipe.seed, "hash": hash, "recipe": recipe })
+        };
+        return output::json(&planned.iter().map(one).collect::<Vec<_>>());
+    }
     let mut table = output::table(&["method", "case", "seed", "loss", "weights", "hash"]);
     for run in planned {
         let recipe = &run.resolved.recipe;

@@ -1,0 +1,61 @@
+//! `[eval]` and `[track]`
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When to cluster the test embeddings for NMI and AMI; it takes longer than all else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClusterWhen {
+    /// At every evaluation.
+    Always,
+    /// Before training and after the last epoch.
+    #[default]
+    Ends,
+    /// Never.
+    Never,
+}
+
+/// What to measure, and when.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvalRecipe {
+    /// Epochs between two evaluations; the untrained model and the last epoch always are.
+    #[schemars(range(min = 1))]
+    pub every: u64,
+    /// The values of K for Recall@K.
+    #[schemars(inner(range(min = 1)))]
+    pub recall_at: Vec<usize>,
+    /// When to cluster for NMI and AMI.
+    pub cluster: ClusterWhen,
+    /// Restarts of k-means over which NMI and AMI are averaged.
+    #[schemars(range(min = 1))]
+    pub restarts: usize,
+    /// Samples in one forward pass.
+    #[schemars(range(min = 1))]
+    pub batch_size: i64,
+}
+
+impl Default for EvalRecipe {
+    fn default() -> Self {
+        Self { every: 1, recall_at: vec![1, 2, 4, 8], cluster: ClusterWhen::Ends, restarts: 3, batch_size: 256 }
+    }
+}
+
+/// What to write for TensorBoard besides scalars.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrackRecipe {
+    /// Histograms of similarities and weights.
+    pub histograms: bool,
+    /// Grids of queries with their nearest neighbours.
+    pub images: bool,
+    /// Test embeddings for the projector, after the last epoch.
+    pub projector: bool,
+}
+
+impl Default for TrackRecipe {
+    fn default() -> Self {
+        Self { histograms: true, images: true, projector: true }
+    }
+}
