@@ -4,7 +4,7 @@ mod conv4;
 mod init;
 mod mlp;
 
-use crate::data::Inputs;
+use crate::data::{Inputs, Layout};
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe};
 use crate::{Error, Result};
 use tch::nn::{self, Module, ModuleT};
@@ -34,17 +34,17 @@ pub struct NamedTensor {
 }
 
 impl Model {
-    /// Builds a network for these inputs with initial parameters that depend on `seed` alone:
+    /// Builds a network for inputs of this layout with initial parameters that depend on `seed` alone:
     /// not on the loss, the device or what was drawn before.
     pub fn build(
         backbone: &BackboneRecipe,
         embedding: &EmbeddingRecipe,
-        inputs: &Inputs,
+        layout: Layout,
         seed: u64,
         device: Device,
     ) -> Result<Self> {
         let mut variables = nn::VarStore::new(Device::Cpu);
-        let network = network(backbone, inputs, &(variables.root() / "backbone"))?;
+        let network = network(backbone, layout, &(variables.root() / "backbone"))?;
         let config = nn::LinearConfig::default();
         let embedding = nn::linear(variables.root() / "embedding", network.features, embedding.size, config);
         init::draw(&variables.variables(), seed);
@@ -52,9 +52,9 @@ impl Model {
         Ok(Self { variables, network: network.module, embedding })
     }
 
-    /// Unit-norm embeddings `[B, D]` of a batch of inputs.
+    /// Unit-norm embeddings `[B, D]` of a batch of pictures (u8) or features (f32).
     pub fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
-        let features = self.network.forward_t(inputs, train);
+        let features = self.network.forward_t(&normalised(inputs), train);
         let raw = self.embedding.forward(&features);
         let length = raw.norm_scalaropt_dim(2.0, [1i64].as_slice(), true).clamp_min(1e-12);
         raw / length
@@ -83,29 +83,33 @@ impl Model {
     }
 }
 
-fn network(recipe: &BackboneRecipe, inputs: &Inputs, path: &nn::Path) -> Result<Network> {
-    match (recipe, inputs) {
-        (BackboneRecipe::Conv4 { width }, Inputs::Images(images)) => {
-            let size = images.size();
-            let smallest = size[2].min(size[3]);
+/// Pictures scaled to [-1, 1]; features as they are.
+fn normalised(inputs: &Tensor) -> Tensor {
+    if inputs.kind() == Kind::Uint8 { inputs.to_kind(Kind::Float) / 127.5 - 1.0 } else { inputs.shallow_clone() }
+}
+
+fn network(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) -> Result<Network> {
+    match (recipe, layout) {
+        (BackboneRecipe::Conv4 { width: filters }, Layout::Images { channels, height, width }) => {
+            let smallest = height.min(width);
             if smallest < conv4::SMALLEST_IMAGE {
                 return Err(Error::Usage(format!(
                     "backbone `conv4` halves its input four times and needs images of at least {} pixels, not {smallest}",
                     conv4::SMALLEST_IMAGE
                 )));
             }
-            Ok(conv4::build(path, size[1], *width))
+            Ok(conv4::build(path, channels, *filters))
         }
-        (BackboneRecipe::Linear, Inputs::Features(features)) => {
-            Ok(Network { module: Box::new(nn::func_t(|x, _| x.shallow_clone())), features: features.size()[1] })
+        (BackboneRecipe::Linear, Layout::Features { size }) => {
+            Ok(Network { module: Box::new(nn::func_t(|x, _| x.shallow_clone())), features: size })
         }
-        (BackboneRecipe::Mlp { hidden, dropout }, Inputs::Features(features)) => {
-            Ok(mlp::build(path, features.size()[1], hidden, *dropout))
+        (BackboneRecipe::Mlp { hidden, dropout }, Layout::Features { size }) => {
+            Ok(mlp::build(path, size, hidden, *dropout))
         }
-        (BackboneRecipe::Conv4 { .. }, Inputs::Features(_)) => Err(Error::Usage(
+        (BackboneRecipe::Conv4 { .. }, Layout::Features { .. }) => Err(Error::Usage(
             "backbone `conv4` needs images, and this data source gives features; use `linear` or `mlp`".into(),
         )),
-        (BackboneRecipe::Linear | BackboneRecipe::Mlp { .. }, Inputs::Images(_)) => Err(Error::Usage(
+        (BackboneRecipe::Linear | BackboneRecipe::Mlp { .. }, Layout::Images { .. }) => Err(Error::Usage(
             "backbones `linear` and `mlp` need features, and this data source gives images; use `conv4`".into(),
         )),
     }
@@ -121,7 +125,7 @@ mod tests {
 
     fn model(seed: u64) -> Model {
         let backbone = BackboneRecipe::Conv4 { width: 4 };
-        Model::build(&backbone, &EmbeddingRecipe { size: 8 }, &images(), seed, Device::Cpu).unwrap()
+        Model::build(&backbone, &EmbeddingRecipe { size: 8 }, images().layout(), seed, Device::Cpu).unwrap()
     }
 
     #[test]
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_network_that_does_not_fit_its_inputs_is_refused() {
-        let wrong = Model::build(&BackboneRecipe::Linear, &EmbeddingRecipe { size: 8 }, &images(), 0, Device::Cpu);
+        let layout = images().layout();
+        let wrong = Model::build(&BackboneRecipe::Linear, &EmbeddingRecipe { size: 8 }, layout, 0, Device::Cpu);
         assert!(wrong.unwrap_err().to_string().contains("use `conv4`"));
     }
 }

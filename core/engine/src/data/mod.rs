@@ -7,7 +7,7 @@ mod part;
 mod split;
 mod strokes;
 
-pub use part::{Inputs, Part};
+pub use part::{Inputs, Layout, Part};
 
 use crate::Result;
 use crate::recipe::DataRecipe;

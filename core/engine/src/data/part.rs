@@ -1,7 +1,26 @@
 //! A set of labelled samples, and subsets of it.
 
 use crate::{Error, Result};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
+
+/// The shape of one sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A picture.
+    Images {
+        /// 1 for grey, 3 for colour.
+        channels: i64,
+        /// Pixels.
+        height: i64,
+        /// Pixels.
+        width: i64,
+    },
+    /// A vector of features.
+    Features {
+        /// Its length.
+        size: i64,
+    },
+}
 
 /// What the network sees of each sample.
 #[derive(Debug)]
@@ -25,13 +44,19 @@ impl Inputs {
         self.with(self.tensor().to_device(device))
     }
 
-    /// The network's input for these samples (`[B]`, i64, on the same device): f32, pictures
-    /// scaled to [-1, 1].
-    pub fn batch(&self, indices: &Tensor) -> Tensor {
+    /// The shape of one sample.
+    pub fn layout(&self) -> Layout {
+        let size = self.tensor().size();
         match self {
-            Inputs::Images(t) => t.index_select(0, indices).to_kind(Kind::Float) / 127.5 - 1.0,
-            Inputs::Features(t) => t.index_select(0, indices),
+            Inputs::Images(_) => Layout::Images { channels: size[1], height: size[2], width: size[3] },
+            Inputs::Features(_) => Layout::Features { size: size[1] },
         }
+    }
+
+    /// These samples (`[B]`, i64, on the same device) as they are: pictures in u8, features in f32.
+    /// The model turns pictures into what its network expects.
+    pub fn batch(&self, indices: &Tensor) -> Tensor {
+        self.tensor().index_select(0, indices)
     }
 
     /// A copy of some samples, in the order given.

@@ -25,7 +25,7 @@ pub fn canonical(json: &Json) -> String {
 pub fn identity(recipe: &Json, plugins: &[&str]) -> String {
     let mut recipe = recipe.clone();
     if let Some(map) = recipe.as_object_mut() {
-        map.retain(|key, _| !matches!(key.as_str(), "seed" | "name" | "description" | "plugins"));
+        map.retain(|key, _| !matches!(key.as_str(), "seed" | "name" | "description" | "method" | "case" | "plugins"));
         if !plugins.is_empty() {
             let mut plugins = plugins.to_vec();
             plugins.sort_unstable();
@@ -44,7 +44,8 @@ mod tests {
     #[test]
     fn order_name_and_seed_do_not_matter_and_the_rest_does() {
         let identity = |recipe: Json| identity(&recipe, &[]);
-        let a = identity(json!({ "seed": 1, "name": "a", "loss": { "x": 1.0, "y": [1, 2] } }));
+        let a =
+            identity(json!({ "seed": 1, "name": "a", "method": "m", "case": "c", "loss": { "x": 1.0, "y": [1, 2] } }));
         let b = identity(json!({ "loss": { "y": [1, 2], "x": 1.0 }, "description": "b" }));
         assert_eq!(a, b);
         assert_ne!(a, identity(json!({ "loss": { "x": 1.0, "y": [2, 1] } })));

@@ -119,6 +119,8 @@ pub fn load_sweep(path: &Path, sets: &[String], registry: &Registry) -> Result<V
                 let parts = [Some(bench.as_str()), method.map(|m| m.name.as_str()), case.map(|c| c.name.as_str())];
                 let name = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
                 let mut own = vec![format!("name={}", toml::Value::String(name))];
+                own.extend(method.map(|m| format!("method={}", toml::Value::String(m.name.clone()))));
+                own.extend(case.map(|c| format!("case={}", toml::Value::String(c.name.clone()))));
                 own.extend(seed.map(|seed| format!("seed={seed}")));
                 own.extend(sets.iter().cloned());
                 runs.push(SweepRun {
@@ -167,7 +169,8 @@ impl Resolved {
         render::explained(&self.tree)
     }
 
-    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name and description.
+    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name, description and the
+    /// labels for tables.
     pub fn hash(&self) -> String {
         let used: Vec<_> = self.plugins_used().into_iter().map(|plugin| plugin.sha256.as_str()).collect();
         hash::identity(&self.tree.to_json(), &used)

@@ -252,6 +252,8 @@ impl<'a> Run<'a> {
             format: FORMAT,
             name: recipe.name.clone(),
             recipe_hash: self.resolved.hash(),
+            method: recipe.method.clone(),
+            case: recipe.case.clone(),
             seed: recipe.seed,
             loss: recipe.loss.name.clone(),
             weights: recipe.weights.name.clone(),
@@ -325,7 +327,11 @@ fn write_front_matter(resolved: &Resolved, folder: &RunFolder, prepared: &Prepar
 fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
     let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;
-    let hparams = HParams::from_settings(resolved.hash(), &settings).without("seed").without("description");
+    let hparams = HParams::from_settings(resolved.hash(), &settings)
+        .without("seed")
+        .without("description")
+        .without("method")
+        .without("case");
     tracker.hparams(&hparams)
 }
 

@@ -77,6 +77,12 @@ pub struct RunResult {
     pub name: String,
     /// Identity of the recipe without its seed.
     pub recipe_hash: String,
+    /// What the method is called in tables.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// What the circumstances are called in tables.
+    #[serde(default)]
+    pub case: Option<String>,
     /// The seed.
     pub seed: u64,
     /// The loss's name.

@@ -38,7 +38,8 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         samples: training.part.len() as i64,
         embedding: recipe.embedding.size,
     };
-    let model = Model::build(&recipe.backbone, &recipe.embedding, &training.part.inputs, recipe.seed, device)?;
+    let layout = training.part.inputs.layout();
+    let model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
         data: dataset.hash,

@@ -34,6 +34,10 @@ pub struct Recipe {
     /// A sentence for humans.
     #[serde(default)]
     pub description: String,
+    /// What the method is called in tables. Default: the names of loss and weights.
+    pub method: Option<String>,
+    /// What the circumstances of a run are called in tables, such as `20 % noise`.
+    pub case: Option<String>,
     /// Decides every random choice. Runs that differ in nothing else are repetitions.
     #[serde(default)]
     pub seed: u64,
