@@ -224,7 +224,8 @@ impl Range {
                     // Half a unit more on both sides gives the ends the same share as the others.
                     true => {
                         let (low, high) = (low.ceil(), high.floor());
-                        let drawn = between((low - 0.5).max(0.5 * low), high + 0.5).round();
+                        let bottom = if *log { (low - 0.5).max(0.5 * low) } else { low - 0.5 };
+                        let drawn = between(bottom, high + 0.5).round();
                         Value::Integer(drawn.clamp(low, high.max(low)) as i128)
                     }
                     false => Value::Float(readable(between(*low, *high)).clamp(*low, *high)),

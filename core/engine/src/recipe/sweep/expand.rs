@@ -22,7 +22,7 @@ const TWINS_SHOWN: usize = 3;
 /// Everything a recipe with a `[sweep]` or a `[tune]` describes.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the whole is called: the recipe's name.
+    /// What the whole is called: the recipe's name, as a folder may be called.
     pub name: String,
     /// The runs to compare. Repetitions come last: all methods of the first seed before any of the
     /// second.
@@ -140,7 +140,7 @@ impl Expansion<'_> {
         let runs = self.runs(&kept)?;
         self.refuse_twins(&runs);
         self.checked()?;
-        Ok(Plan { name: self.name, runs, searches })
+        Ok(Plan { name: folder_name(&[&self.name]), runs, searches })
     }
 
     fn checked(&mut self) -> Result<()> {
