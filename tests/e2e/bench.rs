@@ -1,6 +1,6 @@
 //! `curricle bench` as a user meets it.
 
-use curricle_tests::{Printed, Sandbox, find, metrics_lines, program, small_recipe};
+use curricle_tests::{Printed, Sandbox, find, metrics_lines, program, root, small_recipe};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -268,4 +268,21 @@ fn a_method_with_a_search_is_tuned_on_validation_classes_first() {
     );
     let single = sandbox.curricle(["run", "tuned.toml"]).assert().code(2);
     assert!(single.stderr_text().contains("curricle tune"), "{}", single.stderr_text());
+}
+
+#[test]
+fn the_examples_of_searches_are_as_the_papers_search() {
+    let sandbox = Sandbox::new();
+    let recipes = ["rdml", "bspml", "compare"].map(|name| root().join(format!("recipes/tune/{name}.toml")));
+    let paths: Vec<_> = recipes.iter().map(|path| path.to_str().unwrap()).collect();
+    let checked = sandbox.curricle(["check"].into_iter().chain(paths.iter().copied())).assert().success().stdout_text();
+    for part in ["rdml.toml: ok, 1 run after 5 trials", "compare.toml: ok, 9 runs after 11 trials"] {
+        assert!(checked.contains(part), "no {part} in\n{checked}");
+    }
+    let listed = sandbox.curricle(["tune", paths[1], "--dry-run", "--json"]).assert().success().json();
+    for trial in listed.as_array().unwrap().iter().filter(|run| run["trial"] == true) {
+        let max = trial["recipe"]["weights"]["lambda"]["max"].as_f64().unwrap();
+        assert!((1.0..=5.0).contains(&max), "{trial}");
+        assert_eq!(trial["recipe"]["eval"]["on"], "validation");
+    }
 }

@@ -61,6 +61,7 @@ fn verdict(path: &Path, plan: Option<&Plan>, count: usize) -> String {
     let what = match plan.runs.as_slice() {
         [run] if trials == 0 => run.resolved.short_hash(),
         runs if trials == 0 => format!("{} runs", runs.len()),
+        [_] => format!("1 run after {trials} trials"),
         runs => format!("{} runs after {trials} trials", runs.len()),
     };
     match count {

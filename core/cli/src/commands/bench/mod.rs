@@ -104,7 +104,9 @@ pub fn tune(args: &Args) -> Result<()> {
 
 fn carry_out(args: &Args, mut plan: Plan) -> Result<()> {
     args.refuse_contradictions()?;
-    output::warnings(plan.warnings());
+    if !(args.status || args.collect) {
+        output::warnings(plan.warnings());
+    }
     // What is to be begun anew has chosen nothing yet.
     let record = if args.force { None } else { Some(bench::settle(&mut plan, &args.out)?) };
     if args.status || args.dry_run {

@@ -36,7 +36,7 @@ pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
     let submitted = submission.submit()?;
     match args.json {
         true => output::json(&json!({ "jobs": submitted, "script": submission.path, "runs": open.len() }))?,
-        false => output::print(&format!("submitted {} runs as job {}\n", open.len(), submitted.join(", ")))?,
+        false => output::print(&format!("submitted {} as job {}\n", show::runs(open.len()), submitted.join(", ")))?,
     }
     let again = |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.display(), args.out.display());
     output::note(&format!("how they stand: {}", again("--status")));
@@ -81,9 +81,8 @@ fn launch(args: &Args) -> Result<Launch> {
 fn say_what_is_left(plan: &Plan, open: usize) {
     let waiting = plan.runs.iter().filter(|run| run.search.is_some()).count();
     if waiting > 0 {
-        let message =
-            format!("{waiting} runs wait for the trials; give the same command again when those are finished");
-        output::note(&message);
+        let runs = show::runs(waiting);
+        output::note(&format!("{runs} to come after the trials; give the same command again when those are finished"));
     } else if open == 0 {
         output::note(&format!("all {} are finished or being run", show::runs(plan.runs.len())));
     }
