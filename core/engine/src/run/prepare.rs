@@ -40,6 +40,9 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
     };
     let layout = training.part.inputs.layout();
     let model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
+    if let Some(weights) = model.weights() {
+        tracing::info!("{}", weights.sentence());
+    }
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
         data: dataset.hash,
@@ -61,6 +64,7 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         threads,
         plugins: recipe.plugins.paths.clone(),
         recipe_hash_without_plugins: resolved.hash_without_plugins(),
+        weights: model.weights().cloned(),
         conditions,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;

@@ -1,8 +1,9 @@
 //! The θ-phase: one epoch of gradient steps.
 
 use super::components::{Components, named};
+use super::groups;
 use super::meter::{Meter, Window};
-use super::optimizer::{Optimizer, Parameter};
+use super::optimizer::Optimizer;
 use super::schedule::Schedule;
 use super::stop::Stop;
 use super::weighting::SampleWeights;
@@ -112,7 +113,7 @@ pub enum EpochEnd {
 impl<'a> Trainer<'a> {
     /// A trainer before its first step.
     pub fn new(recipe: &'a Recipe, data: TrainingSet, model: Model, components: Components) -> Result<Self> {
-        let optimizer = Optimizer::new(&recipe.optimizer, parameters(recipe, &model, &components)?);
+        let optimizer = Optimizer::new(&recipe.optimizer, groups::parameters(recipe, &model, &components)?);
         let device = model.device();
         let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
         let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
@@ -136,6 +137,7 @@ impl<'a> Trainer<'a> {
         stop: &Stop,
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
+        self.model.rest(self.epoch < self.recipe.train.head_epochs);
         // All indices of the epoch go to the device in one copy.
         let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
         let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
@@ -281,36 +283,4 @@ pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
-fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
-    let mut parameters = Vec::new();
-    let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
-        let settings = recipe.groups.get(group).cloned().unwrap_or_default();
-        parameters.push(Parameter {
-            name,
-            tensor: tensor.shallow_clone(),
-            group: group.to_string(),
-            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
-            weight_decay: settings.weight_decay,
-        });
-    };
-    for named in model.tensors().iter().filter(|named| named.tensor.requires_grad()) {
-        let group = if named.name.starts_with("embedding.") { "embedding" } else { "backbone" };
-        add(named.name.clone(), group, &named.tensor, 1.0);
-    }
-    let declared = &components.loss_tensors;
-    for spec in declared.specs.iter().filter(|spec| spec.trainable) {
-        add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);
-    }
-    let mut known: Vec<_> = ["backbone", "embedding"].into_iter().collect();
-    known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.as_ref()));
-    match recipe.groups.keys().find(|group| !known.contains(&group.as_str())) {
-        Some(unknown) => Err(Error::Usage(format!(
-            "there is no parameter group `{unknown}` to set with `groups.{unknown}`; this run has: {}",
-            known.join(", ")
-        ))),
-        None => Ok(parameters),
-    }
 }

@@ -9,14 +9,16 @@ mod data;
 mod evaluation;
 mod network;
 mod noise;
+mod normalise;
 mod plugins;
 mod training;
 
 pub use component::ComponentRecipe;
 pub use data::{DataRecipe, FeaturesRecipe, StrokesRecipe};
 pub use evaluation::{ClusterWhen, EvalRecipe, TrackRecipe};
-pub use network::{BackboneRecipe, EmbeddingRecipe};
+pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
+pub use normalise::{CustomNormalise, NormaliseRecipe};
 pub use plugins::{PluginFile, PluginsRecipe};
 pub use training::{GroupRecipe, OptimizerRecipe, ScheduleRecipe, TrainRecipe};
 
@@ -63,7 +65,8 @@ pub struct Recipe {
     pub weights: ComponentRecipe,
     /// How parameters move.
     pub optimizer: OptimizerRecipe,
-    /// Settings of single parameter groups: `backbone`, `embedding`, or a tensor of the loss.
+    /// Settings of single parameter groups: `backbone`, `embedding`, a tensor of the loss, or a part
+    /// of the network by the beginning of its names, such as `"backbone.layer4"`.
     #[serde(default)]
     pub groups: BTreeMap<String, GroupRecipe>,
     /// How the learning rate changes over training.
