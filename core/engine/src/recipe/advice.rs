@@ -68,6 +68,9 @@ fn training(recipe: &Recipe) -> Vec<Advice> {
     }
     if let Some(vision) = recipe.backbone.vision() {
         let head = recipe.train.head_epochs;
+        if vision.weights.as_ref().is_some_and(|path| !path.exists()) {
+            note("backbone.weights", "there is no such file");
+        }
         if vision.frozen && vision.weights.is_none() {
             note("backbone.frozen", "the network stays at random numbers; give pretrained `backbone.weights`");
         } else if vision.frozen_norm && vision.weights.is_none() {

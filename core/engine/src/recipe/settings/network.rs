@@ -61,6 +61,20 @@ impl BackboneRecipe {
         }
     }
 
+    /// The same, to be changed.
+    pub fn vision_mut(&mut self) -> Option<&mut VisionRecipe> {
+        match self {
+            Self::Resnet18(vision)
+            | Self::Resnet34(vision)
+            | Self::Resnet50(vision)
+            | Self::MobilenetV2(vision)
+            | Self::EfficientnetB0(vision)
+            | Self::BnInception(vision)
+            | Self::Squeezenet11(vision) => Some(vision),
+            Self::Conv4 { .. } | Self::Linear | Self::Mlp { .. } => None,
+        }
+    }
+
     /// Its name in recipes.
     pub fn name(&self) -> &'static str {
         match self {
