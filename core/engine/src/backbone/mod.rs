@@ -4,9 +4,10 @@ mod conv4;
 mod init;
 mod mlp;
 
-use crate::data::{Inputs, Layout};
+use crate::data::{Inputs, Layout, View};
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe};
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use tch::nn::{self, Module, ModuleT};
 use tch::{Device, Kind, Tensor};
 
@@ -60,13 +61,18 @@ impl Model {
         raw / length
     }
 
-    /// Embeddings of the samples `0..count`, computed batch by batch without gradients.
-    pub fn embed(&self, inputs: &Inputs, count: i64, batch_size: i64) -> Tensor {
+    /// Embeddings of all samples, computed batch by batch without gradients.
+    pub fn embed(&self, inputs: &Inputs, batch_size: i64) -> Result<Tensor> {
         let _no_grad = tch::no_grad_guard();
-        let indices = Tensor::arange(count, (Kind::Int64, self.device()));
-        let parts: Vec<_> =
-            indices.split(batch_size, 0).iter().map(|batch| self.forward(&inputs.batch(batch), false)).collect();
-        Tensor::cat(&parts, 0)
+        let all: Vec<i64> = (0..inputs.len() as i64).collect();
+        let batches: Vec<Vec<i64>> = all.chunks(batch_size.max(1) as usize).map(<[i64]>::to_vec).collect();
+        let torch = |source| Error::Torch { during: "computing embeddings", source };
+        let mut parts = Vec::with_capacity(batches.len());
+        for samples in inputs.feed(&batches, 0, View::Eval, self.device())? {
+            let inputs = samples?.inputs;
+            parts.push(guard(|| Ok(self.forward(&inputs, false))).map_err(torch)?);
+        }
+        Tensor::f_cat(&parts, 0).map_err(|e| torch(e.into()))
     }
 
     /// Where the parameters are.
@@ -143,8 +149,8 @@ mod tests {
     #[test]
     fn embeddings_have_unit_length_and_do_not_depend_on_the_batch_size() {
         let (model, inputs) = (model(0), images());
-        let whole = model.embed(&inputs, 6, 6);
-        let parts = model.embed(&inputs, 6, 4);
+        let whole = model.embed(&inputs, 6).unwrap();
+        let parts = model.embed(&inputs, 4).unwrap();
         assert_eq!(whole.size(), [6, 8]);
         let lengths = whole.norm_scalaropt_dim(2.0, [1i64].as_slice(), false);
         assert!((lengths - 1.0).abs().max().double_value(&[]) < 1e-6);

@@ -23,12 +23,14 @@ pub(super) struct Prepared<'a> {
     pub original: Part,
     /// The test samples, on the training device.
     pub test: Part,
+    /// The test samples that search, if not all do.
+    pub query: Option<Vec<bool>>,
     pub manifest: Manifest,
 }
 
 pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Result<Prepared<'_>> {
     let recipe = &resolved.recipe;
-    let dataset = data::load(&recipe.data)?;
+    let dataset = data::load(&recipe.data, &recipe.images)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
@@ -64,5 +66,5 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         conditions,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;
-    Ok(Prepared { trainer, training, noise, original: dataset.train, test, manifest })
+    Ok(Prepared { trainer, training, noise, original: dataset.train, test, query: dataset.query, manifest })
 }
