@@ -4,8 +4,7 @@ use super::DeviceArgs;
 use crate::output;
 use curricle_engine::device;
 use curricle_engine::run::{EmbedSource, SavedModel, embed};
-use curricle_engine::track::progress::Counter;
-use curricle_engine::track::ProgressMode;
+use curricle_engine::track::{Counter, ProgressMode};
 use curricle_engine::{Error, Result};
 use std::path::PathBuf;
 

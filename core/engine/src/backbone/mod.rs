@@ -18,9 +18,10 @@ mod weights;
 
 pub use weights::WeightsReport;
 
-use crate::data::{Inputs, Layout};
+use crate::data::{Inputs, Layout, View};
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use init::Scheme;
 use network::Network;
 use normalise::Normalise;
@@ -153,13 +154,50 @@ impl Model {
         self.resting = resting;
     }
 
-    /// Embeddings of the samples `0..count`, computed batch by batch without gradients.
-    pub fn embed(&self, inputs: &Inputs, count: i64, batch_size: i64) -> Tensor {
+    /// Takes the network's parameters out of training for good.
+    pub fn freeze(&mut self) {
+        self.resting = true;
+        for named in self.tensors().iter().filter(|named| named.name.starts_with(BACKBONE)) {
+            let _ = named.tensor.set_requires_grad(false);
+        }
+    }
+
+    /// Embeddings of all samples, computed batch by batch without gradients.
+    pub fn embed(&self, inputs: &Inputs, batch_size: i64) -> Result<Tensor> {
+        self.embed_with(inputs, batch_size, |_, _| ())
+    }
+
+    /// The same; `progress` is told how many samples are done, of how many.
+    pub fn embed_with(&self, inputs: &Inputs, batch_size: i64, progress: impl FnMut(usize, usize)) -> Result<Tensor> {
+        self.evaluated(inputs, batch_size, |batch| self.forward(batch, false), progress)
+    }
+
+    /// What the embedding layer sees of all samples, as inputs to go on with: the network leaves
+    /// them as they are. Only for a network that does not change any more.
+    pub fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
+        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
+    }
+
+    fn evaluated(
+        &self,
+        inputs: &Inputs,
+        batch_size: i64,
+        compute: impl Fn(&Tensor) -> Tensor,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Tensor> {
         let _no_grad = tch::no_grad_guard();
-        let indices = Tensor::arange(count, (Kind::Int64, self.device()));
-        let parts: Vec<_> =
-            indices.split(batch_size, 0).iter().map(|batch| self.forward(&inputs.batch(batch), false)).collect();
-        Tensor::cat(&parts, 0)
+        let all: Vec<i64> = (0..inputs.len() as i64).collect();
+        let batches: Vec<Vec<i64>> = all.chunks(batch_size.max(1) as usize).map(<[i64]>::to_vec).collect();
+        let torch = |source| Error::Torch { during: "computing embeddings", source };
+        let mut parts = Vec::with_capacity(batches.len());
+        let (mut done, total) = (0, inputs.len());
+        for samples in inputs.feed(&batches, 0, View::Eval, self.device())? {
+            let inputs = samples?.inputs;
+            done += inputs.size()[0] as usize;
+            parts.push(guard(|| Ok(compute(&inputs))).map_err(torch)?);
+            progress(done, total);
+        }
+        Tensor::f_cat(&parts, 0).map_err(|e| torch(e.into()))
     }
 
     /// Where the parameters are.

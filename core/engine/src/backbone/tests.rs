@@ -179,8 +179,8 @@ fn initial_parameters_depend_on_the_seed_alone() {
 #[test]
 fn embeddings_have_unit_length_and_do_not_depend_on_the_batch_size() {
     let (model, inputs) = (small(0), images());
-    let whole = model.embed(&inputs, 6, 6);
-    let parts = model.embed(&inputs, 6, 4);
+    let whole = model.embed(&inputs, 6).unwrap();
+    let parts = model.embed(&inputs, 4).unwrap();
     assert_eq!(whole.size(), [6, 8]);
     let lengths = whole.norm_scalaropt_dim(2.0, [1i64].as_slice(), false);
     assert!((lengths - 1.0).abs().max().double_value(&[]) < 1e-6);

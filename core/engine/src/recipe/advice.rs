@@ -35,7 +35,7 @@ fn warning(resolved: &Resolved, advice: &Advice) -> Problem {
 fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
     match &recipe.data {
         DataRecipe::Strokes(strokes) => vec![strokes.per_class; strokes.classes / 2],
-        DataRecipe::Features(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

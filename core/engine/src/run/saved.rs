@@ -117,10 +117,10 @@ impl SavedModel {
     pub fn layout(&self) -> Result<Layout> {
         let side = self.settings.images.size as i64;
         let inputs = |name: &str| {
-            let tensor = self.tensors.get(name).ok_or_else(|| Error::Format {
-                path: self.path.clone(),
-                message: format!("has no tensor `{name}`"),
-            })?;
+            let tensor = self
+                .tensors
+                .get(name)
+                .ok_or_else(|| Error::Format { path: self.path.clone(), message: format!("has no tensor `{name}`") })?;
             Ok::<i64, Error>(tensor.size().get(1).copied().unwrap_or(0))
         };
         Ok(match &self.settings.backbone {

@@ -8,7 +8,7 @@ use super::schedule::Schedule;
 use super::stop::Stop;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
-use crate::data::{Inputs, Part};
+use crate::data::{Inputs, Part, Samples, View};
 use crate::recipe::Recipe;
 use crate::{Error, Result};
 use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
@@ -82,6 +82,8 @@ pub struct StepReport {
 /// queueing took; the sum is right all the same, since each report waits for the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StepTimes {
+    /// Waiting for the next batch.
+    pub data: Duration,
     /// The network, forwards.
     pub forward: Duration,
     /// The loss.
@@ -97,7 +99,7 @@ pub struct StepTimes {
 impl StepTimes {
     /// Time in none of the named parts.
     pub fn outside(&self) -> Duration {
-        self.total.saturating_sub(self.forward + self.loss + self.backward + self.optimizer)
+        self.total.saturating_sub(self.data + self.forward + self.loss + self.backward + self.optimizer)
     }
 }
 
@@ -138,22 +140,22 @@ impl<'a> Trainer<'a> {
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
         self.model.rest(self.epoch < self.recipe.train.head_epochs);
-        // All indices of the epoch go to the device in one copy.
-        let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
-        let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
+        let view = View::Train { seed: self.recipe.seed, epoch: self.epoch };
+        let mut feed = self.data.inputs.feed(batches, self.step, view, self.model.device())?;
         let (mut times, mut steps, mut samples, mut since) = (StepTimes::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
-            let ids = flat.narrow(0, offset as i64, size as i64);
             let last = self.step + 1 == batches.len();
             let logged = last || (self.optimizer.steps() + 1).is_multiple_of(self.recipe.train.log_every);
             let factor = self.schedule.factor(self.epoch, self.step, batches.len());
-            let logs = self.take_step(&ids, factor, logged, &mut times)?;
+            let waited = Instant::now();
+            let Some(batch) = feed.next() else { break };
+            times.data += waited.elapsed();
+            let logs = self.take_step(&batch?, factor, logged, &mut times)?;
             self.step += 1;
-            offset += size;
             steps += 1;
             samples += size;
             if logged {
@@ -181,7 +183,7 @@ impl<'a> Trainer<'a> {
     /// One gradient step; nothing in it waits for the device.
     fn take_step(
         &mut self,
-        ids: &Tensor,
+        samples: &Samples,
         lr_factor: f64,
         logged: bool,
         times: &mut StepTimes,
@@ -196,12 +198,10 @@ impl<'a> Trainer<'a> {
             clock = now;
         };
 
+        let Samples { ids, inputs } = samples;
         let labels = self.data.labels_on_device.index_select(0, ids);
         let weights = self.weights.batch(ids);
-        let mut gathering = Duration::ZERO;
-        let inputs = self.data.inputs.batch(ids);
-        lap(&mut gathering);
-        let embeddings = during("computing embeddings", || Ok(self.model.forward(&inputs, true)))?;
+        let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
         lap(&mut times.forward);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };

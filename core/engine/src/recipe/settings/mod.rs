@@ -7,6 +7,7 @@
 mod component;
 mod data;
 mod evaluation;
+mod images;
 mod network;
 mod noise;
 mod normalise;
@@ -14,8 +15,9 @@ mod plugins;
 mod training;
 
 pub use component::ComponentRecipe;
-pub use data::{DataRecipe, FeaturesRecipe, StrokesRecipe};
+pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRecipe, SplitRecipe, StrokesRecipe};
 pub use evaluation::{ClusterWhen, EvalRecipe, TrackRecipe};
+pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
 pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use normalise::{CustomNormalise, NormaliseRecipe};
@@ -48,6 +50,9 @@ pub struct Recipe {
     pub plugins: PluginsRecipe,
     /// What to learn from.
     pub data: DataRecipe,
+    /// How pictures in files become what the network sees.
+    #[serde(default)]
+    pub images: ImagesRecipe,
     /// Label noise to inject into the training labels.
     #[serde(default)]
     pub noise: NoiseRecipe,
