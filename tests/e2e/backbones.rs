@@ -219,3 +219,47 @@ fn an_exported_model_gives_the_same_embeddings_in_python() {
         assert!(apart < 1e-5, "{backbone}: embeddings differ by {apart}");
     }
 }
+
+/// On the stand-in device, or on a real GPU where there is one and `CURRICLE_TEST_GPU` is set.
+fn on(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        sandbox.curricle(args.iter().copied())
+    } else {
+        sandbox.curricle_on_fakecuda(args.iter().copied())
+    }
+}
+
+#[test]
+fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
+    let sandbox = sandbox();
+    let real = std::env::var_os("CURRICLE_TEST_GPU").is_some();
+    let cases: [&[&str]; 3] = [
+        &["backbone.name=mobilenet_v2", "backbone.pooling=average_max", "train.head_epochs=1"],
+        &["backbone.name=bn_inception", "backbone.frozen=true", "backbone.normalise=caffe_bgr"],
+        &["backbone.name=efficientnet_b0", "train.epochs=1", "groups.\"backbone.features.0\".lr_scale=0"],
+    ];
+    for (number, sets) in cases.into_iter().enumerate() {
+        let run = |device: &str| {
+            let out = format!("{device}-{number}");
+            let mut args = vec!["run", "r.toml", "--out", &out, "--threads", "1", "--device", device, "--json"];
+            sets.iter().for_each(|set| args.extend(["--set", set]));
+            let result = on(&sandbox, &args).assert().success().json();
+            (result["trained"].clone(), run_folder(&sandbox.path(&out)))
+        };
+        let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
+        // Dropping blocks at random draws from the device's own generator.
+        if !real && !sets[0].contains("efficientnet") {
+            assert_eq!(on_cpu, on_cuda, "{sets:?}");
+        }
+        let embed = |device: &str, out: &str| {
+            let args = ["embed", path(&folder), "--data", "test", "--out", out, "--device", device, "--threads", "1"];
+            on(&sandbox, &args).assert().success();
+            embeddings(&sandbox.path(out))
+        };
+        let (a, b) = (embed("cpu", "cpu.safetensors"), embed("cuda", "cuda.safetensors"));
+        let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-4, "{sets:?}: {apart}");
+        on(&sandbox, &["export", path(&folder), "--out", "model.pt"]).assert().success();
+        assert!(sandbox.path("model.pt").metadata().unwrap().len() > 1_000_000);
+    }
+}
