@@ -95,7 +95,6 @@ fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on
     for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
         let sandbox = sandbox();
         let whole = run(&sandbox, "whole", sets);
-        // One epoch, then as many as wanted: not the same recipe, so the checkpoint is moved by hand.
         let mut args = vec!["run", "r.toml", "--out", "cut", "--threads", "1"];
         sets.iter().for_each(|set| args.extend(["--set", set]));
         let mut child = Command::new(curricle_tests::program())
@@ -164,7 +163,14 @@ fn embeddings_of_a_run_evaluate_to_its_result() {
     assert_eq!(folder.len(), 16 * 8);
     assert_eq!(folder, embeddings(&sandbox.path("list.safetensors")));
     assert_eq!(folder, embeddings(&sandbox.path("again.safetensors")));
-    assert_eq!(folder[8 * 8..], embeddings(&sandbox.path("test.safetensors")), "the second half of the classes tests");
+    // The second half of the classes tests; batches of another size may round differently.
+    assert!(apart(&folder[8 * 8..], &embeddings(&sandbox.path("test.safetensors"))) < 1e-5);
+}
+
+/// The largest difference between two lists of one length.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
 fn embeddings(file: &Path) -> Vec<f32> {
@@ -213,9 +219,7 @@ fn an_exported_model_gives_the_same_embeddings_in_python() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
         let theirs: Vec<f32> = serde_json::from_slice(&output.stdout).unwrap();
-        let ours = embeddings(&sandbox.path("e.safetensors"));
-        let apart = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert_eq!(ours.len(), theirs.len());
+        let apart = apart(&embeddings(&sandbox.path("e.safetensors")), &theirs);
         assert!(apart < 1e-5, "{backbone}: embeddings differ by {apart}");
     }
 }
@@ -256,8 +260,7 @@ fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
             on(&sandbox, &args).assert().success();
             embeddings(&sandbox.path(out))
         };
-        let (a, b) = (embed("cpu", "cpu.safetensors"), embed("cuda", "cuda.safetensors"));
-        let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let apart = apart(&embed("cpu", "cpu.safetensors"), &embed("cuda", "cuda.safetensors"));
         assert!(apart < 1e-4, "{sets:?}: {apart}");
         on(&sandbox, &["export", path(&folder), "--out", "model.pt"]).assert().success();
         assert!(sandbox.path("model.pt").metadata().unwrap().len() > 1_000_000);
