@@ -1,6 +1,7 @@
 //! Runs on CUDA: on the stand-in device, or on a real GPU where there is one and
 //! `CURRICLE_TEST_GPU` is set.
 
+use curricle_tests::pictures::{picture_recipe, write_pictures};
 use curricle_tests::{Printed, Sandbox, small_recipe};
 
 const METHODS: [(&str, &str); 9] = [
@@ -76,4 +77,31 @@ fn a_step_reads_nothing_back_except_what_is_logged() {
     assert_eq!(always - rarely, 4, "one copy for each of the four further logged steps");
     assert_eq!(sent, sent_too, "logging sends nothing to the device");
     assert_eq!(items, 0, "no single numbers are read");
+}
+
+#[test]
+fn pictures_in_files_reach_the_device_without_waiting() {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    write_pictures(&sandbox, 8, 12);
+    sandbox.write("small.toml", picture_recipe("proxy_anchor", "uniform"));
+    let on = |device: &str, epochs: &str| {
+        let epochs = format!("train.epochs={epochs}");
+        let run = ["run", "small.toml", "--threads", "1", "--device", device, "--set", &epochs];
+        let more = ["--set", "train.log_every=1000", "--set", "eval.every=1000", "--json", "--out", device];
+        let done = on_cuda(&sandbox, &[&run[..], &more[..]].concat()).assert().success();
+        let result = done.json();
+        ((result["trained"].clone(), result["final_loss"].clone()), done.stderr_text())
+    };
+    let (on_cpu, _) = on("cpu", "2");
+    let (on_cuda, two) = on("cuda", "2");
+    assert_eq!(on_cpu, on_cuda);
+    // 48 samples in batches of 12: four further steps, none of which waits.
+    let three = on("cuda", "3").1;
+    let more = |name| counter(&three, name) - counter(&two, name);
+    assert!(more("h2d_copies") >= 4, "{three}");
+    let logged = more("d2h_copies");
+    assert!(more("syncs") <= logged + 2, "{} waits for {logged} numbers read back", more("syncs"));
 }

@@ -5,6 +5,7 @@
 //! `cargo build` with the same profile first.
 
 mod fakecuda;
+pub mod pictures;
 pub mod plugins;
 
 pub use fakecuda::fakecuda;
@@ -76,7 +77,7 @@ impl Sandbox {
     pub fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::new(program());
         command.current_dir(self.folder.path()).args(args).timeout(TIME_LIMIT);
-        command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1");
+        command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1").env("XDG_CACHE_HOME", self.path(".cache"));
         for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE"] {
             command.env_remove(name);
         }

@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, run, schema};
+use commands::{bench, check, completions, data, doctor, eval, explain, list, plugin, probe, run, schema};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -31,6 +31,7 @@ enum Command {
     Bench(bench::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Data(data::Args),
     List(list::Args),
     Plugin(plugin::Args),
     Schema(schema::Args),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Data(args) => data::run(args),
         Command::List(args) => list::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),

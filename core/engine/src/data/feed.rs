@@ -287,3 +287,83 @@ impl Bench {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::files::Place;
+    use crate::recipe::ImagesRecipe;
+    use std::path::Path;
+
+    /// Pictures of noise that differ, the last of which is broken.
+    fn pictures(folder: &Path, count: u8) -> Files {
+        let place = |i: u8| {
+            let path = folder.join(format!("{i}.png"));
+            let pixels =
+                (0..40 * 30 * 3u32).map(|p| (p.wrapping_mul(2_654_435_761) >> (8 + i % 8)) as u8 ^ i).collect();
+            image::RgbImage::from_raw(40, 30, pixels).unwrap().save(&path).unwrap();
+            Place { hash: blake3::hash(&[i]), path }
+        };
+        let places: Vec<Place> = (0..count).map(place).collect();
+        std::fs::write(&places[count as usize - 1].path, b"broken").unwrap();
+        Files::new(places, Arc::new(ImagesRecipe { size: 16, ..ImagesRecipe::default() }))
+    }
+
+    fn all(inputs: &Inputs, batches: &[Vec<i64>], start: usize, view: View) -> Vec<(Vec<i64>, Tensor)> {
+        let feed = inputs.feed(batches, start, view, Device::Cpu).unwrap();
+        let read = |samples: Result<Samples>| {
+            let samples = samples.unwrap();
+            (Vec::<i64>::try_from(samples.ids).unwrap(), samples.inputs)
+        };
+        feed.map(read).collect()
+    }
+
+    #[test]
+    fn batches_come_in_order_and_a_resumed_epoch_sees_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 8));
+        // More batches than are made ready ahead, and samples that come again.
+        let batches: Vec<Vec<i64>> = (0..9).map(|b| vec![b % 7, 0, (b + 3) % 7]).collect();
+        let view = View::Train { seed: 5, epoch: 1 };
+        let whole = all(&inputs, &batches, 0, view);
+        assert_eq!(whole.len(), 9);
+        for ((ids, pictures), batch) in whole.iter().zip(&batches) {
+            assert_eq!((ids, pictures.size()), (batch, vec![3, 3, 16, 16]));
+        }
+        assert_ne!(whole[1].1.get(1), whole[2].1.get(1), "a sample is augmented differently when it comes again");
+        let rest = all(&inputs, &batches, 6, view);
+        assert_eq!(rest.len(), 3);
+        assert!(rest.iter().zip(&whole[6..]).all(|(a, b)| a == b));
+        let one = |sample: i64| all(&inputs, &[vec![sample]], 0, View::Eval).remove(0).1;
+        assert_eq!(all(&inputs, &[vec![2, 3]], 0, View::Eval)[0].1.get(1), one(3).get(0));
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_ends_the_feed() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 3));
+        let batches = vec![vec![0, 1], vec![1, 2, 2], vec![0]];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+        let message = feed.next().unwrap().unwrap_err().to_string();
+        assert!(message.contains("2.png`: is no picture"), "{message}");
+        assert!(feed.next().is_none());
+    }
+
+    #[test]
+    fn a_feed_can_be_left_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 5));
+        let batches = vec![vec![0, 1, 2, 3]; 50];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+    }
+
+    #[test]
+    fn what_is_in_memory_is_gathered() {
+        let inputs = Inputs::Features(Tensor::from_slice(&[1.0f32, 2.0, 3.0]).view([3, 1]));
+        let fed = all(&inputs, &[vec![0], vec![2, 1]], 1, View::Eval);
+        assert_eq!(fed.len(), 1);
+        assert_eq!(Vec::<f32>::try_from(fed[0].1.flatten(0, -1)).unwrap(), [3.0, 2.0]);
+    }
+}

@@ -1,18 +1,22 @@
 //! Data sets, splits and label noise.
 
 mod catalogue;
+mod check;
 mod columns;
 mod features;
 mod feed;
 mod files;
 mod hash;
 mod images;
+mod inspect;
+mod ledger;
 pub mod noise;
 mod part;
 mod sources;
 mod split;
 mod strokes;
 
+pub use check::{BadFile, DataReport, PartReport, check};
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
@@ -34,12 +38,14 @@ pub struct Dataset {
     /// Hash of inputs, labels and class names of both parts: runs with the same hash saw the same
     /// data. Paths do not count, so that data may lie in different places.
     pub hash: String,
+    /// Bad files that were left out.
+    pub skipped: Vec<BadFile>,
 }
 
 impl Dataset {
     fn new(train: Part, test: Part, query: Option<Vec<bool>>) -> Result<Self> {
         let hash = hash::of_parts(&[&train, &test], query.as_deref())?;
-        Ok(Self { train, test, query, hash })
+        Ok(Self { train, test, query, hash, skipped: Vec::new() })
     }
 
     /// The first half of the classes trains, the second half tests.

@@ -1,5 +1,6 @@
 //! What a run was made with, and what it came to.
 
+use crate::data::BadFile;
 use crate::eval::Metrics;
 use crate::recipe::PluginFile;
 use crate::{Error, Result};
@@ -45,6 +46,9 @@ pub struct Manifest {
     pub recipe_hash_without_plugins: String,
     /// What comparisons rely on.
     pub conditions: Conditions,
+    /// Bad files that were left out of the data set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_files: Vec<BadFile>,
 }
 
 impl Manifest {

@@ -64,6 +64,7 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         plugins: recipe.plugins.paths.clone(),
         recipe_hash_without_plugins: resolved.hash_without_plugins(),
         conditions,
+        skipped_files: dataset.skipped,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, query: dataset.query, manifest })

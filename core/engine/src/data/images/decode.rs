@@ -37,11 +37,27 @@ pub struct Read {
 impl Read {
     /// Decodes a file; an error names it.
     pub fn decode(&mut self, path: &Path) -> Result<Pixels<'_>> {
+        self.read(path)?;
+        self.decode_bytes().map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    }
+
+    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+        self.read(path)?;
+        let hash = blake3::hash(&self.file);
+        Ok((hash, self.decode_bytes().map(|_| ())))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
         self.file.clear();
         let mut file = std::fs::File::open(path).map_err(Error::file("read", path))?;
         file.read_to_end(&mut self.file).map_err(Error::file("read", path))?;
+        Ok(())
+    }
+
+    fn decode_bytes(&mut self) -> Result<Pixels<'_>, String> {
         let decoded = if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() };
-        let (width, height) = decoded.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+        let (width, height) = decoded?;
         Ok(Pixels { width, height, rgb: &self.rgb[..3 * width * height] })
     }
 

@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 
 /// One change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Change {
+pub(super) enum Change {
     Brightness(f32),
     Contrast(f32),
     Saturation(f32),
@@ -38,7 +38,7 @@ fn draw(recipe: &JitterRecipe, rng: &mut impl Rng) -> Vec<Change> {
 }
 
 impl Change {
-    fn apply(self, pixels: &mut [u8]) {
+    pub(super) fn apply(self, pixels: &mut [u8]) {
         match self {
             Change::Brightness(factor) => pixels.iter_mut().for_each(|value| *value = blend(0, *value, factor)),
             Change::Contrast(factor) => {

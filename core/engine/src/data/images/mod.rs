@@ -84,6 +84,11 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+        self.read.examine(path)
+    }
+
     /// The central square of a picture as `[3, side, side]`, for people to look at.
     pub fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
         let picture = self.read.decode(path)?;
@@ -112,3 +117,6 @@ fn planar(pixels: &[u8], size: usize, mirrored: bool, out: &mut [u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
