@@ -15,6 +15,7 @@ mod part;
 mod sources;
 mod split;
 mod strokes;
+pub mod validation;
 
 pub use check::{BadFile, DataReport, PartReport, check};
 pub use feed::{Feed, Samples};

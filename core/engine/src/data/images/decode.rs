@@ -147,6 +147,9 @@ fn check_size(width: usize, height: usize) -> Result<(), String> {
 /// Whether the mark of the end is missing. Within compressed data no 0xff is followed by the marks
 /// searched for, and thumbnails stand before the last start of data.
 fn is_truncated(file: &[u8]) -> bool {
+    if file.ends_with(&[0xff, 0xd9]) {
+        return false;
+    }
     let last = |mark: u8| file.windows(2).rposition(|pair| pair == [0xff, mark]);
     match (last(0xda), last(0xd9)) {
         (Some(start), Some(end)) => end < start,

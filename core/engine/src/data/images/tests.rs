@@ -96,7 +96,7 @@ fn parts_are_resized_as_torchvision_resizes_them() {
         let filter = if parts[1] == "bicubic" { Interpolation::Bicubic } else { Interpolation::Bilinear };
         scaler.scale(&pixels, &window, filter, &mut out).unwrap();
         let (largest, mean) = difference(&out, golden.tensor(name).unwrap().data());
-        assert!(largest <= 1 && mean < 0.1, "{name}: at most {largest}, {mean} on average");
+        assert!(largest <= 1 && mean < 0.25, "{name}: at most {largest}, {mean} on average");
         seen += 1;
     }
     assert_eq!(seen, 11);
