@@ -5,6 +5,7 @@ mod init;
 mod mlp;
 
 use crate::data::{Inputs, Layout};
+use crate::device::Compute;
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe};
 use crate::{Error, Result};
 use tch::nn::{self, Module, ModuleT};
@@ -16,6 +17,7 @@ pub struct Model {
     variables: nn::VarStore,
     network: Box<dyn ModuleT>,
     embedding: nn::Linear,
+    compute: Compute,
 }
 
 /// A network without its embedding layer, and how many features it gives.
@@ -49,13 +51,27 @@ impl Model {
         let embedding = nn::linear(variables.root() / "embedding", network.features, embedding.size, config);
         init::draw(&variables.variables(), seed);
         variables.set_device(device);
-        Ok(Self { variables, network: network.module, embedding })
+        Ok(Self { variables, network: network.module, embedding, compute: Compute::default() })
+    }
+
+    /// Changes how the network computes. Names, values and shapes of parameters stay.
+    pub fn set_compute(&mut self, compute: Compute) {
+        self.compute = compute;
+        let _no_grad = tch::no_grad_guard();
+        for mut tensor in self.variables.variables().into_values().filter(|tensor| tensor.dim() == 4) {
+            let arranged = compute.arrange(&tensor.detach());
+            tensor.set_data(&arranged);
+        }
     }
 
     /// Unit-norm embeddings `[B, D]` of a batch of pictures (u8) or features (f32).
     pub fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
-        let features = self.network.forward_t(&normalised(inputs), train);
-        let raw = self.embedding.forward(&features);
+        let raw = {
+            let _autocast = self.compute.autocast(self.device());
+            let features = self.network.forward_t(&normalised(&self.compute.arrange(inputs)), train);
+            self.embedding.forward(&features)
+        };
+        let raw = raw.to_kind(Kind::Float);
         let length = raw.norm_scalaropt_dim(2.0, [1i64].as_slice(), true).clamp_min(1e-12);
         raw / length
     }
@@ -118,6 +134,7 @@ fn network(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) -> Result<N
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::Precision;
 
     fn images() -> Inputs {
         Inputs::Images(Tensor::randint(256, [6, 1, 32, 32], (Kind::Uint8, Device::Cpu)))
@@ -149,6 +166,27 @@ mod tests {
         let lengths = whole.norm_scalaropt_dim(2.0, [1i64].as_slice(), false);
         assert!((lengths - 1.0).abs().max().double_value(&[]) < 1e-6);
         assert!((whole - parts).abs().max().double_value(&[]) < 1e-6);
+    }
+
+    #[test]
+    fn short_numbers_and_layout_change_embeddings_by_rounding_only() {
+        // As programs do; short numbers need it on some machines.
+        crate::device::set_threads(None).unwrap();
+        let (mut model, inputs) = (model(0), images());
+        let exact = model.embed(&inputs, 6, 6);
+        for (precision, channels_last, tolerance) in [
+            (Precision::F32, true, 1e-5),
+            (Precision::Bf16, false, 0.05),
+            (Precision::Bf16, true, 0.05),
+            (Precision::F16, true, 0.01),
+            (Precision::F32, false, 1e-9),
+        ] {
+            model.set_compute(Compute { precision, channels_last });
+            let embeddings = model.embed(&inputs, 6, 6);
+            assert_eq!(embeddings.kind(), Kind::Float);
+            let difference = (embeddings - &exact).abs().max().double_value(&[]);
+            assert!(difference < tolerance, "{precision}, channels last {channels_last}: {difference}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A set of labelled samples, and subsets of it.
 
 use crate::{Error, Result};
+use std::fmt;
 use tch::{Device, Tensor};
 
 /// The shape of one sample.
@@ -20,6 +21,15 @@ pub enum Layout {
         /// Its length.
         size: i64,
     },
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Layout::Images { channels, height, width } => write!(f, "{channels} x {height} x {width} pixels"),
+            Layout::Features { size } => write!(f, "{size} features"),
+        }
+    }
 }
 
 /// What the network sees of each sample.

@@ -33,8 +33,8 @@ pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe,
-    TrackRecipe, TrainRecipe, UnknownLabels,
+    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Precision, Recipe, ScheduleRecipe,
+    StrokesRecipe, TrackRecipe, TrainRecipe, UnknownLabels,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;

@@ -5,6 +5,7 @@ use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
 use crate::data::{self, Part};
+use crate::device::Compute;
 use crate::recipe::Resolved;
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
@@ -39,13 +40,16 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         embedding: recipe.embedding.size,
     };
     let layout = training.part.inputs.layout();
-    let model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
+    let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
         data: dataset.hash,
         labels: format!("{}{}", noise.hash, if removed { "-without-flipped" } else { "" }),
         initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
     };
+    let compute = Compute::choose(&recipe.train, layout, device);
+    tracing::info!("network computes in {compute}");
+    model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(resolved, &shape, device)?;
     let set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;

@@ -16,11 +16,13 @@ pub mod hparams;
 pub mod logging;
 pub mod metrics;
 pub mod picture;
+pub mod profile;
 pub mod progress;
 pub mod projector;
 pub mod tracker;
 
 pub use hparams::HParams;
 pub use picture::Picture;
+pub use profile::{Part, Profile, ProfileSummary};
 pub use progress::{EpochSummary, Progress, ProgressMode};
 pub use tracker::{Status, Tracker};

@@ -18,7 +18,7 @@ pub use evaluation::{ClusterWhen, EvalRecipe, TrackRecipe};
 pub use network::{BackboneRecipe, EmbeddingRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use plugins::{PluginFile, PluginsRecipe};
-pub use training::{GroupRecipe, OptimizerRecipe, ScheduleRecipe, TrainRecipe};
+pub use training::{GroupRecipe, OptimizerRecipe, Precision, ScheduleRecipe, TrainRecipe};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
