@@ -5,7 +5,7 @@ use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
 use super::{RunFolder, plugins, samples};
-use crate::data::{Inputs, noise};
+use crate::data::noise;
 use crate::device::{self, DeviceChoice, memory};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
 use crate::files;
@@ -19,7 +19,7 @@ use crate::train::noise_report::NoiseReport;
 use crate::train::stop::Stop;
 use crate::train::{EpochEnd, Trainer, weighting};
 use crate::{Error, Result};
-use curricle_sdk::{DataFacts, guard};
+use curricle_sdk::DataFacts;
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -323,13 +323,9 @@ impl<'a> Run<'a> {
         let Prepared { trainer, test, .. } = &self.prepared;
         let embeddings = embed(&self.prepared, self.recipe().eval.batch_size)?;
         let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
-        let images = match &test.inputs {
-            Inputs::Images(images) => Some(images),
-            Inputs::Features(_) => None,
-        };
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
         let name = format!("test embeddings after epoch {}", trainer.epoch);
-        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, images };
+        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, inputs: Some(&test.inputs) };
         projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
         Ok(())
     }
@@ -404,10 +400,13 @@ fn evaluate(
     let mut stopwatch = profile.stopwatch();
     let embeddings = embed(prepared, recipe.eval.batch_size)?;
     let test = &prepared.test;
-    let metrics = eval::evaluate(&EvalInput { embeddings: &embeddings, labels: &test.labels, query: None }, &options)?;
+    let metrics = eval::evaluate(
+        &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
+        &options,
+    )?;
     profile.count(Part::Evaluation, &mut stopwatch);
     let step = prepared.trainer.optimizer.steps();
-    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, test, step, epoch)?;
+    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
     profile.count(Part::Tracking, &mut stopwatch);
     Ok(metrics)
@@ -415,24 +414,20 @@ fn evaluate(
 
 /// Says how often gradients overflowed, in networks where they can.
 fn log_skipped_steps(trainer: &Trainer) {
-    if trainer.loss_scale.is_some() {
-        let (skipped, steps) = (trainer.optimizer.skipped().double_value(&[]), trainer.optimizer.steps());
+    if let Some(scale) = &trainer.loss_scale {
+        let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());
         tracing::info!("f16: {skipped} of {steps} steps were skipped because gradients overflowed");
     }
 }
 
 fn embed(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
-    let (model, test) = (&prepared.trainer.model, &prepared.test);
-    guard(|| Ok(model.embed(&test.inputs, test.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing test embeddings", source })
-        .map_err(|e| explain_memory(e, &prepared.trainer))
+    let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
+    embedded.map_err(|e| explain_memory(e, &prepared.trainer))
 }
 
 fn embed_training(trainer: &Trainer) -> Result<Tensor> {
-    let (data, batch_size) = (&trainer.data, trainer.recipe.eval.batch_size);
-    guard(|| Ok(trainer.model.embed(&data.inputs, data.labels.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing training embeddings", source })
-        .map_err(|e| explain_memory(e, trainer))
+    let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
+    embedded.map_err(|e| explain_memory(e, trainer))
 }
 
 /// What to do if the memory of the device was not enough for embedding.

@@ -10,6 +10,7 @@
 mod font;
 mod summary;
 
+pub mod counter;
 pub mod events;
 pub mod grid;
 pub mod hparams;
@@ -21,6 +22,7 @@ pub mod progress;
 pub mod projector;
 pub mod tracker;
 
+pub use counter::Counter;
 pub use hparams::HParams;
 pub use picture::Picture;
 pub use profile::{Part, Profile, ProfileSummary};

@@ -11,6 +11,7 @@ const PATIENCE: i64 = 2_000;
 /// Names in a checkpoint.
 const SCALE: &str = "loss_scale.scale";
 const GOOD_STEPS: &str = "loss_scale.good_steps";
+const SKIPPED: &str = "loss_scale.skipped";
 
 /// A factor on the loss that follows the gradients: halved when they overflow, which also skips the
 /// step, and doubled when they have not for a long time. Everything stays on the device.
@@ -21,14 +22,20 @@ pub struct LossScale {
     good_steps: Tensor,
     /// 1 if gradients of the current step are not finite.
     overflow: Tensor,
+    /// Steps whose gradients were not finite.
+    skipped: Tensor,
 }
 
 impl LossScale {
     /// Before the first step.
     pub fn new(device: Device) -> Self {
         let number = |value, kind| Tensor::full([], value, (kind, device));
-        let (scale, overflow) = (number(FIRST, Kind::Float), number(0.0, Kind::Float));
-        Self { scale, good_steps: number(0.0, Kind::Int), overflow }
+        Self {
+            scale: number(FIRST, Kind::Float),
+            good_steps: number(0.0, Kind::Int),
+            overflow: number(0.0, Kind::Float),
+            skipped: number(0.0, Kind::Float),
+        }
     }
 
     /// The loss whose gradients are to be computed.
@@ -47,7 +54,8 @@ impl LossScale {
 
     /// Chooses the scale of the next step.
     pub(super) fn adapt(&mut self) -> Result<(), TchError> {
-        let Self { scale, good_steps, overflow } = self;
+        let Self { scale, good_steps, overflow, skipped } = self;
+        *skipped += &*overflow;
         let _ = scale.f_internal_amp_update_scale_(good_steps, overflow, 2.0, 0.5, PATIENCE)?;
         Ok(())
     }
@@ -57,16 +65,22 @@ impl LossScale {
         self.scale.shallow_clone()
     }
 
+    /// How many steps were skipped because gradients overflowed, on the device.
+    pub fn skipped(&self) -> Tensor {
+        self.skipped.shallow_clone()
+    }
+
     /// What a checkpoint keeps.
     pub fn state(&self) -> Vec<(String, Tensor)> {
-        [(SCALE, &self.scale), (GOOD_STEPS, &self.good_steps)]
+        [(SCALE, &self.scale), (GOOD_STEPS, &self.good_steps), (SKIPPED, &self.skipped)]
             .map(|(name, tensor)| (name.to_string(), tensor.shallow_clone()))
             .into()
     }
 
     /// Restores what [`LossScale::state`] gave.
     pub fn restore(&mut self, state: &HashMap<String, Tensor>) -> Result<()> {
-        for (name, tensor) in [(SCALE, &mut self.scale), (GOOD_STEPS, &mut self.good_steps)] {
+        let Self { scale, good_steps, skipped, .. } = self;
+        for (name, tensor) in [(SCALE, scale), (GOOD_STEPS, good_steps), (SKIPPED, skipped)] {
             let missing = || Error::Failed(format!("the checkpoint has no tensor `{name}`"));
             tensor.copy_(state.get(name).ok_or_else(missing)?);
         }

@@ -1,6 +1,7 @@
 //! The training loop and its parts.
 
 pub mod components;
+pub(crate) mod groups;
 pub mod loss_scale;
 pub mod meter;
 pub mod noise_report;

@@ -1,14 +1,15 @@
 //! The θ-phase: one epoch of gradient steps.
 
 use super::components::{Components, named};
+use super::groups;
 use super::loss_scale::LossScale;
 use super::meter::{Meter, Window};
-use super::optimizer::{Optimizer, Parameter, StepOptions};
+use super::optimizer::{Optimizer, StepOptions};
 use super::schedule::Schedule;
 use super::stop::Stop;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
-use crate::data::{self, Inputs};
+use crate::data::{self, Inputs, Samples, View};
 use crate::device::memory;
 use crate::recipe::{Precision, Recipe};
 use crate::track::profile::{Part, Stopwatch, Times};
@@ -99,7 +100,7 @@ pub enum EpochEnd {
 impl<'a> Trainer<'a> {
     /// A trainer before its first step.
     pub fn new(recipe: &'a Recipe, data: TrainingSet, model: Model, components: Components) -> Result<Self> {
-        let optimizer = Optimizer::new(&recipe.optimizer, parameters(recipe, &model, &components)?);
+        let optimizer = Optimizer::new(&recipe.optimizer, groups::parameters(recipe, &model, &components)?);
         let device = model.device();
         let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
         let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
@@ -135,22 +136,24 @@ impl<'a> Trainer<'a> {
         stop: &Stop,
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
-        // All indices of the epoch go to the device in one copy.
-        let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
-        let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
+        self.model.rest(self.epoch < self.recipe.train.head_epochs);
+        let view = View::Train { seed: self.recipe.seed, epoch: self.epoch };
+        let mut feed = self.data.inputs.feed(batches, self.step, view, self.model.device())?;
         let (mut times, mut steps, mut samples, mut since) = (Times::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
-            let ids = flat.narrow(0, offset as i64, size as i64);
             let last = self.step + 1 == batches.len();
             let logged = last || (self.optimizer.steps() + 1).is_multiple_of(self.recipe.train.log_every);
             let factor = self.schedule.factor(self.epoch, self.step, batches.len());
-            let logs = self.take_step(&ids, factor, logged, &mut times).map_err(|e| self.explain_memory(e, size))?;
+            let mut stopwatch = Stopwatch::start(self.model.device(), self.profiled);
+            let Some(batch) = feed.next() else { break };
+            stopwatch.count(Part::Data, &mut times);
+            let taken = batch.and_then(|batch| self.take_step(&batch, factor, logged, stopwatch, &mut times));
+            let logs = taken.map_err(|e| self.explain_memory(e, size))?;
             self.step += 1;
-            offset += size;
             steps += 1;
             samples += size;
             if logged {
@@ -178,21 +181,19 @@ impl<'a> Trainer<'a> {
     /// One gradient step; nothing in it waits for the device.
     fn take_step(
         &mut self,
-        ids: &Tensor,
+        samples: &Samples,
         lr_factor: f64,
         logged: bool,
+        mut stopwatch: Stopwatch,
         times: &mut Times,
     ) -> Result<Vec<(String, Tensor)>> {
         // Dropout and losses that sample draw from libtorch's generator. Seeded at every step, a
         // resumed epoch draws the same numbers.
         tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
-        let mut stopwatch = Stopwatch::start(self.model.device(), self.profiled);
-
+        let Samples { ids, inputs } = samples;
         let labels = self.data.labels_on_device.index_select(0, ids);
         let weights = self.weights.batch(ids);
-        let inputs = self.data.inputs.batch(ids);
-        stopwatch.count(Part::Data, times);
-        let embeddings = during("computing embeddings", || Ok(self.model.forward(&inputs, true)))?;
+        let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
         stopwatch.count(Part::Forward, times);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };
@@ -229,7 +230,7 @@ impl<'a> Trainer<'a> {
             logs.extend(norm.map(|norm| ("train/gradient_norm".to_string(), norm)));
             if let Some(scale) = &self.loss_scale {
                 logs.push(("train/loss_scale".into(), scale.value()));
-                logs.push(("train/skipped_steps".into(), self.optimizer.skipped()));
+                logs.push(("train/skipped_steps".into(), scale.skipped()));
             }
         }
         Ok(logs)
@@ -306,36 +307,4 @@ pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
-fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
-    let mut parameters = Vec::new();
-    let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
-        let settings = recipe.groups.get(group).cloned().unwrap_or_default();
-        parameters.push(Parameter {
-            name,
-            tensor: tensor.shallow_clone(),
-            group: group.to_string(),
-            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
-            weight_decay: settings.weight_decay,
-        });
-    };
-    for named in model.tensors().iter().filter(|named| named.tensor.requires_grad()) {
-        let group = if named.name.starts_with("embedding.") { "embedding" } else { "backbone" };
-        add(named.name.clone(), group, &named.tensor, 1.0);
-    }
-    let declared = &components.loss_tensors;
-    for spec in declared.specs.iter().filter(|spec| spec.trainable) {
-        add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);
-    }
-    let mut known: Vec<_> = ["backbone", "embedding"].into_iter().collect();
-    known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.as_ref()));
-    match recipe.groups.keys().find(|group| !known.contains(&group.as_str())) {
-        Some(unknown) => Err(Error::Usage(format!(
-            "there is no parameter group `{unknown}` to set with `groups.{unknown}`; this run has: {}",
-            known.join(", ")
-        ))),
-        None => Ok(parameters),
-    }
 }

@@ -11,10 +11,10 @@ mod sgd;
 use super::loss_scale::LossScale;
 use crate::recipe::OptimizerRecipe;
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// Name of the number of updates in a checkpoint.
+/// Under this name a checkpoint holds how often each parameter has moved.
 const UPDATES: &str = "optimizer.updates";
 
 /// One update formula.
@@ -63,6 +63,8 @@ pub struct Parameter {
 struct Slot {
     parameter: Parameter,
     moments: Vec<Tensor>,
+    /// Which of the counters counts its updates.
+    counter: usize,
 }
 
 /// Moves parameters along their gradients.
@@ -72,9 +74,10 @@ pub struct Optimizer {
     base_lr: f64,
     weight_decay: f64,
     steps: u64,
-    /// Steps in which the parameters moved: all but those skipped because gradients overflowed.
-    /// On the device, since only the device knows.
-    updates: Tensor,
+    /// How often parameters have moved, one number for all that have always moved together. As in
+    /// PyTorch, a step does not count for a parameter without a gradient: a network may rest while its
+    /// head is warmed up. On the device, since only the device knows which steps overflowed.
+    counters: Vec<Tensor>,
 }
 
 /// How one step differs from others.
@@ -112,11 +115,11 @@ impl Optimizer {
             .into_iter()
             .map(|parameter| {
                 let moments = rule.moments().iter().map(|_| parameter.tensor.detach().zeros_like()).collect();
-                Slot { parameter, moments }
+                Slot { parameter, moments, counter: 0 }
             })
             .collect();
-        let updates = Tensor::zeros([], (Kind::Float, device));
-        Self { rule, slots, base_lr, weight_decay, steps: 0, updates }
+        let counters = vec![Tensor::zeros([], (Kind::Float, device))];
+        Self { rule, slots, base_lr, weight_decay, steps: 0, counters }
     }
 
     /// The learning rate of each parameter group when the schedule gives `lr_factor`.
@@ -131,12 +134,13 @@ impl Optimizer {
     pub fn step(&mut self, options: StepOptions) -> Result<Option<Tensor>, TchError> {
         let _no_grad = tch::no_grad_guard();
         self.steps += 1;
-        let mut moving = Vec::with_capacity(self.slots.len());
+        let mut gradients = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {
-            if let Some(gradient) = curricle_torch::take_gradient(&slot.parameter.tensor)? {
-                moving.push((slot, gradient));
-            }
+            gradients.push(curricle_torch::take_gradient(&slot.parameter.tensor)?);
         }
+        let moved = self.counters_that_move(&gradients);
+        let moving: Vec<(&Slot, Tensor)> =
+            self.slots.iter().zip(gradients).filter_map(|(slot, gradient)| Some((slot, gradient?))).collect();
         let gradients: Vec<&Tensor> = moving.iter().map(|(_, gradient)| gradient).collect();
         let StepOptions { lr_factor, clip_norm, want_norm, mut scale } = options;
         let skip = scale.as_mut().map(|scale| scale.unscale(&gradients)).transpose()?;
@@ -145,18 +149,21 @@ impl Optimizer {
             // As PyTorch does: the small number avoids 0/0, the clamp leaves short gradients alone.
             curricle_torch::scale(&gradients, &(limit / (norm + 1e-6)).clamp_max(1.0))?;
         }
-        match &skip {
-            Some(skip) => self.updates += 1.0 - skip,
-            None => self.updates += 1.0,
+        for &counter in &moved {
+            let mut counter = self.counters[counter].shallow_clone();
+            match &skip {
+                Some(skip) => counter += 1.0 - skip,
+                None => counter += 1.0,
+            }
         }
-        for (rates, members) in self.by_rates(&moving, lr_factor) {
+        for (rates, counter, members) in self.together(&moving, lr_factor) {
             let batch = Batch {
                 parameters: members.iter().map(|(slot, _)| &slot.parameter.tensor).collect(),
                 gradients: members.iter().map(|(_, gradient)| gradient).collect(),
                 moments: (0..self.rule.moments().len())
                     .map(|moment| members.iter().map(|(slot, _)| &slot.moments[moment]).collect())
                     .collect(),
-                number: &self.updates,
+                number: &self.counters[counter],
                 skip: skip.as_ref(),
             };
             self.rule.update(&batch, rates)?;
@@ -167,34 +174,46 @@ impl Optimizer {
         Ok(norm)
     }
 
-    /// Parameters that share their rates, in the order in which they came.
-    fn by_rates<'a>(
+    /// The counters of all parameters with a gradient. Where others that shared one have none, they
+    /// get a counter of their own, which stays behind.
+    fn counters_that_move(&mut self, gradients: &[Option<Tensor>]) -> BTreeSet<usize> {
+        let has = |wanted: bool| -> BTreeSet<usize> {
+            let slots = self.slots.iter().zip(gradients).filter(|(_, gradient)| gradient.is_some() == wanted);
+            slots.map(|(slot, _)| slot.counter).collect()
+        };
+        let (moving, staying) = (has(true), has(false));
+        for &shared in moving.intersection(&staying) {
+            self.counters.push(self.counters[shared].copy());
+            let own = self.counters.len() - 1;
+            let left = self.slots.iter_mut().zip(gradients).filter(|(slot, g)| slot.counter == shared && g.is_none());
+            left.for_each(|(slot, _)| slot.counter = own);
+        }
+        moving
+    }
+
+    /// Parameters that share rates and counter, in the order in which they came.
+    fn together<'a>(
         &self,
         moving: &'a [(&'a Slot, Tensor)],
         lr_factor: f64,
-    ) -> Vec<(Rates, Vec<&'a (&'a Slot, Tensor)>)> {
-        let mut groups: Vec<(Rates, Vec<_>)> = Vec::new();
+    ) -> Vec<(Rates, usize, Vec<&'a (&'a Slot, Tensor)>)> {
+        let mut groups: Vec<(Rates, usize, Vec<_>)> = Vec::new();
         for member in moving {
-            let parameter = &member.0.parameter;
+            let Slot { parameter, counter, .. } = member.0;
             let rates = Rates {
                 lr: self.base_lr * lr_factor * parameter.lr_scale,
                 weight_decay: parameter.weight_decay.unwrap_or(self.weight_decay),
             };
-            match groups.iter_mut().find(|(known, _)| *known == rates) {
-                Some((_, members)) => members.push(member),
-                None => groups.push((rates, vec![member])),
+            match groups.iter_mut().find(|(known, other, _)| *known == rates && other == counter) {
+                Some((.., members)) => members.push(member),
+                None => groups.push((rates, *counter, vec![member])),
             }
         }
         groups
     }
 
     fn norm(&self, gradients: &[&Tensor]) -> Result<Tensor, TchError> {
-        if gradients.is_empty() { Ok(self.updates.zeros_like()) } else { curricle_torch::norm(gradients) }
-    }
-
-    /// How many steps were skipped because gradients overflowed; on the device.
-    pub fn skipped(&self) -> Tensor {
-        self.steps as f64 - &self.updates
+        if gradients.is_empty() { Ok(self.counters[0].zeros_like()) } else { curricle_torch::norm(gradients) }
     }
 
     /// The number of steps taken.
@@ -210,7 +229,10 @@ impl Optimizer {
             moments.map(|(name, moment)| (state_name(name, &slot.parameter.name), moment.shallow_clone())).collect()
         };
         let mut state: Vec<_> = self.slots.iter().flat_map(of_slot).collect();
-        state.push((UPDATES.into(), self.updates.shallow_clone()));
+        let updates: Vec<_> = self.slots.iter().map(|slot| &self.counters[slot.counter]).collect();
+        if !updates.is_empty() {
+            state.push((UPDATES.into(), Tensor::stack(&updates, 0)));
+        }
         state
     }
 
@@ -224,8 +246,27 @@ impl Optimizer {
                 moment.copy_(saved(&state_name(name, &slot.parameter.name))?);
             }
         }
-        self.updates.copy_(saved(UPDATES)?);
+        if !self.slots.is_empty() {
+            self.restore_counters(saved(UPDATES)?)?;
+        }
         self.steps = steps;
+        Ok(())
+    }
+
+    /// Parameters that moved equally often share a counter again.
+    fn restore_counters(&mut self, updates: &Tensor) -> Result<()> {
+        let values = Vec::<f32>::try_from(updates).ok().filter(|values| values.len() == self.slots.len());
+        let values =
+            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is of another network")))?;
+        let device = self.counters[0].device();
+        let mut known: Vec<f32> = Vec::new();
+        for (slot, value) in self.slots.iter_mut().zip(values) {
+            slot.counter = known.iter().position(|other| *other == value).unwrap_or_else(|| {
+                known.push(value);
+                known.len() - 1
+            });
+        }
+        self.counters = known.into_iter().map(|value| Tensor::from(value).to_device(device)).collect();
         Ok(())
     }
 }
@@ -332,6 +373,24 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_that_rested_starts_as_if_training_began_then() {
+        let recipe = OptimizerRecipe::Adam { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 };
+        let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
+        let head = Tensor::from_slice(&[1.0f32]).set_requires_grad(true);
+        let mut optimizer =
+            Optimizer::new(&recipe, vec![parameter(&x), Parameter { name: "y".into(), ..parameter(&head) }]);
+        for _ in 0..100 {
+            head.square().sum(Kind::Float).backward();
+            step(&mut optimizer);
+        }
+        for _ in 0..5 {
+            objective(&x).backward();
+            step(&mut optimizer);
+        }
+        assert_eq!(x.detach(), ours(&recipe, 5));
+    }
+
+    #[test]
     fn clipping_shortens_long_gradients_only() {
         let recipe = OptimizerRecipe::Sgd { lr: 1.0, momentum: 0.0, nesterov: false, weight_decay: 0.0 };
         let clipped = |clip: f64| {
@@ -376,7 +435,7 @@ mod tests {
                 }
             }
             assert_eq!(scale.value().double_value(&[]), first / 2.0);
-            assert_eq!(optimizer.skipped().double_value(&[]), 1.0);
+            assert_eq!(scale.skipped().double_value(&[]), 1.0);
             // The scale is a power of two, so nothing is lost.
             assert_close(&x.detach(), &plain.detach());
         }
