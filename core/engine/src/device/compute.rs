@@ -28,6 +28,12 @@ impl Compute {
         Self { precision: train.precision, channels_last: pictures && (short || !device.is_cuda()) }
     }
 
+    /// In f32, for models that are used after training.
+    pub fn exact(layout: Layout, device: Device) -> Self {
+        let pictures = matches!(layout, Layout::Images { .. });
+        Self { precision: Precision::F32, channels_last: pictures && !device.is_cuda() }
+    }
+
     /// Short numbers until the guard is dropped, or nothing to do for f32.
     pub fn autocast(self, device: Device) -> Option<Autocast> {
         let kind = match self.precision {

@@ -245,8 +245,8 @@ impl<'a> Trainer<'a> {
             memory::Need {
                 what: format!("a training step with {batch} samples of {inputs} in {precision}"),
                 remedy: format!(
-                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller pictures or a \
-                     smaller network; the last checkpoint is kept"
+                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller pictures \
+                     (`images.size`) or a smaller network; the last checkpoint is kept"
                 ),
             }
         })
