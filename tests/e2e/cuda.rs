@@ -1,8 +1,9 @@
 //! Runs on CUDA: on the stand-in device, or on a real GPU where there is one and
 //! `CURRICLE_TEST_GPU` is set.
 
+use assert_cmd::assert::Assert;
 use curricle_tests::pictures::{picture_recipe, write_pictures};
-use curricle_tests::{Printed, Sandbox, small_recipe};
+use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
 
 const METHODS: [(&str, &str); 9] = [
     ("ms", "uniform"),
@@ -50,6 +51,71 @@ fn training_on_the_stand_in_device_equals_the_cpu() {
         (result["trained"].clone(), result["final_loss"].clone())
     };
     assert_eq!(on("cpu"), on("cuda"));
+}
+
+/// Training on pictures in files with a network in short numbers; 24 training pictures.
+fn pictures_recipe(loss: &str, weights: &str) -> String {
+    format!(
+        r#"
+[data]
+source = "folder"
+path = "pictures"
+[images]
+size = 32
+[backbone]
+name = "mobilenet_v2"
+[embedding]
+size = 8
+[sampler]
+name = "pk"
+classes = 2
+per_class = 3
+[loss]
+name = "{loss}"
+[weights]
+name = "{weights}"
+[optimizer]
+name = "adamw"
+lr = 1e-4
+[train]
+epochs = 1
+precision = "bf16"
+[eval]
+restarts = 1
+recall_at = [1]
+"#
+    )
+}
+
+#[test]
+fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_step() {
+    let sandbox = Sandbox::new();
+    sandbox.write_pictures("pictures", 8, 6);
+    for (loss, weights) in METHODS {
+        sandbox.write("pictures.toml", pictures_recipe(loss, weights));
+        let run = |name: &str, sets: &[&str]| {
+            let out = format!("{loss}-{name}");
+            let mut args = vec!["run", "pictures.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
+            sets.iter().for_each(|set| args.extend(["--set", set]));
+            let done = on_cuda(&sandbox, &args).assert().success();
+            assert!(done.json()["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
+            let log = std::fs::read_to_string(run_folder(&sandbox.path(&out)).join("log.txt")).unwrap();
+            assert!(log.contains("network computes in bf16, channels last"), "{log}");
+            done
+        };
+        let rarely = run("rarely", &["train.log_every=1000"]);
+        let always = run("always", &["train.log_every=1"]);
+        // Half the batches, the same samples to evaluate and weigh.
+        let fewer = run("fewer", &["train.log_every=1000", "sampler.classes=4"]);
+        if std::env::var_os("CURRICLE_TEST_GPU").is_none() {
+            let syncs = |done: &Assert| counter(&done.stderr_text(), "syncs");
+            let steps = |done: &Assert| done.json()["steps"].as_i64().unwrap();
+            assert!(steps(&rarely) > steps(&fewer));
+            assert_eq!(syncs(&always) - syncs(&rarely), steps(&rarely) - 1, "{loss}: one for each logged step");
+            assert_eq!(syncs(&rarely), syncs(&fewer), "{loss}: none for the others");
+            assert_eq!(counter(&always.stderr_text(), "items"), 0, "{loss}");
+        }
+    }
 }
 
 /// One of the counters the stand-in device prints at the end.

@@ -67,6 +67,20 @@ impl Sandbox {
         path
     }
 
+    /// Writes colour pictures of 32 pixels into a folder for each class: stripes whose direction is the
+    /// class's.
+    pub fn write_pictures(&self, folder: &str, classes: u32, per_class: u32) {
+        for (class, sample) in (0..classes).flat_map(|class| (0..per_class).map(move |sample| (class, sample))) {
+            let mut picture = b"P6\n32 32\n255\n".to_vec();
+            for (y, x) in (0..32u32).flat_map(|y| (0..32u32).map(move |x| (y, x))) {
+                let along = x * (class % 3) + y * (class / 3 % 3) + sample;
+                let noise = (x * 7 + y * 13 + sample * 31) % 23;
+                picture.extend([if along / 3 % 2 == 0 { 220 } else { 30 }, (9 * noise) as u8, (20 * class) as u8]);
+            }
+            self.write(&format!("{folder}/class-{class:03}/{sample}.ppm"), picture);
+        }
+    }
+
     /// Reads a file the program wrote.
     pub fn read(&self, name: impl AsRef<Path>) -> String {
         let path = self.path(name);

@@ -6,7 +6,7 @@ use super::{BadFile, Dataset, Inputs, Part};
 use crate::recipe::{ImagesRecipe, OnBadImage};
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Files, their classes, and which of them train and test.
@@ -131,6 +131,22 @@ impl Catalogue {
             paths: entries.iter().map(|entry| entry.path.clone()).collect(),
         })
     }
+}
+
+/// Pictures that are no data set: nothing is split, and every one of them must be readable.
+pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
+    check(images)?;
+    let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
+    let places = paths.iter().zip(hashes).map(|(path, hash)| Place { path: root.join(path), hash });
+    let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
+    let (labels, class_names) = super::part::close_gaps(&labels, class_names);
+    Ok(Part {
+        inputs: Inputs::Files(Files::new(places, Arc::new(images.clone()))),
+        labels,
+        class_names,
+        paths: entries.iter().map(|entry| entry.path.clone()).collect(),
+    })
 }
 
 /// Refuses settings that contradict each other.

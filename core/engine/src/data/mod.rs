@@ -12,6 +12,7 @@ mod inspect;
 mod ledger;
 pub mod noise;
 mod part;
+mod pictures;
 mod sources;
 mod split;
 mod strokes;
@@ -22,6 +23,7 @@ pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
 pub use part::{Inputs, Layout, Part};
+pub use pictures::{Pictures, pictures};
 
 use crate::Result;
 use crate::recipe::{DataRecipe, ImagesRecipe};

@@ -1,5 +1,6 @@
 //! What a run was made with, and what it came to.
 
+use crate::backbone::WeightsReport;
 use crate::data::BadFile;
 use crate::eval::Metrics;
 use crate::recipe::PluginFile;
@@ -44,6 +45,9 @@ pub struct Manifest {
     /// Identity of the recipe without its seed and whatever is in its libraries.
     #[serde(default)]
     pub recipe_hash_without_plugins: String,
+    /// Where the network's pretrained weights came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightsReport>,
     /// What comparisons rely on.
     pub conditions: Conditions,
     /// Bad files that were left out of the data set.

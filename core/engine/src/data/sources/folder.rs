@@ -41,7 +41,7 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
 }
 
 /// The pictures below a folder.
-fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
+pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
     for name in names(folder)? {
         let path = format!("{prefix}/{name}");
         if folder.join(&name).is_dir() {
@@ -53,12 +53,12 @@ fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) 
     Ok(())
 }
 
-fn is_picture(name: &str) -> bool {
+pub(in crate::data) fn is_picture(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 /// The names in a folder, sorted; hidden ones do not count.
-fn names(folder: &Path) -> Result<Vec<String>> {
+pub(in crate::data) fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {
         let name = entry.map_err(Error::file("read", folder))?.file_name();

@@ -4,7 +4,7 @@ mod cars196;
 mod counts;
 mod csv;
 mod cub200;
-mod folder;
+pub(super) mod folder;
 mod inshop;
 mod lines;
 mod mat5;

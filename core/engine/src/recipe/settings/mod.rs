@@ -10,6 +10,7 @@ mod evaluation;
 mod images;
 mod network;
 mod noise;
+mod normalise;
 mod plugins;
 mod training;
 
@@ -17,10 +18,11 @@ pub use component::ComponentRecipe;
 pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRecipe, SplitRecipe, StrokesRecipe};
 pub use evaluation::{ClusterWhen, EvalOn, EvalRecipe, TrackRecipe};
 pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
-pub use network::{BackboneRecipe, EmbeddingRecipe};
+pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
+pub use normalise::{CustomNormalise, NormaliseRecipe};
 pub use plugins::{PluginFile, PluginsRecipe};
-pub use training::{GroupRecipe, OptimizerRecipe, ScheduleRecipe, TrainRecipe};
+pub use training::{GroupRecipe, OptimizerRecipe, Precision, ScheduleRecipe, TrainRecipe};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +70,8 @@ pub struct Recipe {
     pub weights: ComponentRecipe,
     /// How parameters move.
     pub optimizer: OptimizerRecipe,
-    /// Settings of single parameter groups: `backbone`, `embedding`, or a tensor of the loss.
+    /// Settings of single parameter groups: `backbone`, `embedding`, a tensor of the loss, or a part
+    /// of the network by the beginning of its names, such as `"backbone.layer4"`.
     #[serde(default)]
     pub groups: BTreeMap<String, GroupRecipe>,
     /// How the learning rate changes over training.
