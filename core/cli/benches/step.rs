@@ -112,7 +112,7 @@ fn resolve(network: &str, folder: &Path) -> Result<Resolved, Failure> {
     );
     let path = folder.join("step.toml");
     std::fs::write(&path, text)?;
-    Ok(recipe::load(&path, &[], &Registry::with_plugins(&[])?)?)
+    Ok(recipe::load(&path, &[], &Registry::built_in())?)
 }
 
 fn trainer(resolved: &Resolved) -> Result<Trainer<'_>, Failure> {

@@ -93,6 +93,9 @@ pub struct StepOptions<'a> {
     pub scale: Option<&'a mut LossScale>,
 }
 
+/// Rates and counter that some parameters share, and these parameters with their gradients.
+type Together<'a> = (Rates, usize, Vec<&'a (&'a Slot, Tensor)>);
+
 impl Optimizer {
     /// An optimiser with empty moments.
     pub fn new(recipe: &OptimizerRecipe, parameters: Vec<Parameter>) -> Self {
@@ -192,12 +195,8 @@ impl Optimizer {
     }
 
     /// Parameters that share rates and counter, in the order in which they came.
-    fn together<'a>(
-        &self,
-        moving: &'a [(&'a Slot, Tensor)],
-        lr_factor: f64,
-    ) -> Vec<(Rates, usize, Vec<&'a (&'a Slot, Tensor)>)> {
-        let mut groups: Vec<(Rates, usize, Vec<_>)> = Vec::new();
+    fn together<'a>(&self, moving: &'a [(&'a Slot, Tensor)], lr_factor: f64) -> Vec<Together<'a>> {
+        let mut groups: Vec<Together<'a>> = Vec::new();
         for member in moving {
             let Slot { parameter, counter, .. } = member.0;
             let rates = Rates {
