@@ -35,6 +35,8 @@ pub struct RunOptions {
     pub force: bool,
     /// How progress is shown.
     pub progress: ProgressMode,
+    /// A folder for decoded pictures.
+    pub image_cache: Option<PathBuf>,
 }
 
 /// The file that says why a run failed; the next attempt removes it.
@@ -116,7 +118,7 @@ impl<'a> Run<'a> {
         let threads = device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
         tracing::info!("device {}, {threads} threads, folder `{}`", device::name(device), folder.path().display());
-        let mut prepared = prepare(resolved, device, threads)?;
+        let mut prepared = prepare(resolved, device, threads, options.image_cache.as_deref())?;
         warn_of_degenerate_settings(resolved, &prepared);
         write_front_matter(resolved, &folder, &prepared)?;
 
