@@ -2,6 +2,7 @@
 
 use super::files::{Files, Place};
 use super::inspect::{Look, inspect};
+use super::packed::Packed;
 use super::{BadFile, Dataset, Inputs, Part};
 use crate::recipe::{ImagesRecipe, OnBadImage};
 use crate::{Error, Result};
@@ -54,7 +55,7 @@ impl Catalogue {
     }
 
     /// Looks at all files and makes a data set of them.
-    pub fn open(self, images: &ImagesRecipe) -> Result<Dataset> {
+    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
         check(images)?;
         let paths = self.files();
         let look = match images.on_bad_image {
@@ -73,9 +74,17 @@ impl Catalogue {
             }
         }
         let skipped = self.judge(images.on_bad_image, paths.len(), bad)?;
+        let packed = match cache {
+            Some(folder) => {
+                let all: Vec<Place> = places.values().cloned().collect();
+                Some(Arc::new(Packed::open(folder, &all, images.shrink)?))
+            }
+            None => None,
+        };
         let settings = Arc::new(images.clone());
-        let train = self.part(&self.train, "train", &places, &settings)?;
-        let test = self.part(&self.test, "test", &places, &settings)?;
+        let files = |places: Vec<Place>| Files::new(places, settings.clone()).with_cache(packed.clone());
+        let train = self.part(&self.train, "train", &places, files)?;
+        let test = self.part(&self.test, "test", &places, files)?;
         let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
         let query: Vec<bool> = self.test.iter().filter(there).map(|entry| entry.query).collect();
         let dataset = Dataset::new(train, test, query.contains(&true).then_some(query))?;
@@ -111,7 +120,7 @@ impl Catalogue {
         entries: &[Entry],
         what: &str,
         places: &HashMap<&str, Place>,
-        settings: &Arc<ImagesRecipe>,
+        files: impl Fn(Vec<Place>) -> Files,
     ) -> Result<Part> {
         let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
         let entries: Vec<&Entry> = entries.iter().filter(there).collect();
@@ -125,7 +134,7 @@ impl Catalogue {
         }
         let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
         Ok(Part {
-            inputs: Inputs::Files(Files::new(entries.iter().filter_map(place), settings.clone())),
+            inputs: Inputs::Files(files(entries.iter().filter_map(place).collect())),
             labels,
             class_names,
             paths: entries.iter().map(|entry| entry.path.clone()).collect(),
@@ -152,6 +161,11 @@ pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &
 /// Refuses settings that contradict each other.
 fn check(images: &ImagesRecipe) -> Result<()> {
     let (size, resize) = (images.size, images.resize());
+    if let Some(shrink) = images.shrink.filter(|shrink| *shrink < size) {
+        return Err(Error::Usage(format!(
+            "`images.shrink` is {shrink}, less than `images.size`, {size}: pictures would be reduced and enlarged again"
+        )));
+    }
     if resize < size {
         return Err(Error::Usage(format!(
             "`images.resize` is {resize}, less than `images.size`, {size}: what is cut out must fit into the picture"

@@ -8,6 +8,7 @@ use super::files::Files;
 use super::images::{Pipeline, View, Visit};
 use super::part::Inputs;
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -92,7 +93,7 @@ struct Workshop {
     /// Batches nobody works on yet.
     waiting: VecDeque<Vec<Visit>>,
     /// Batches the threads work on, in order.
-    begun: VecDeque<Arc<Bench>>,
+    begun: VecDeque<Arc<Tray>>,
     /// `None` tells the threads to go home.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -102,7 +103,7 @@ struct Workshop {
 struct Job {
     visit: Visit,
     slot: usize,
-    bench: Arc<Bench>,
+    tray: Arc<Tray>,
 }
 
 impl Workshop {
@@ -130,33 +131,33 @@ impl Workshop {
     /// Gives the next batch to the threads.
     fn begin(&mut self) -> Result<()> {
         let (Some(visits), Some(jobs)) = (self.waiting.pop_front(), &self.jobs) else { return Ok(()) };
-        let bench = Arc::new(Bench::new(visits.len(), &self.files, self.device)?);
+        let tray = Arc::new(Tray::new(visits.len(), &self.files, self.device)?);
         for (slot, visit) in visits.into_iter().enumerate() {
-            // Nobody listens only if all threads have ended, which `Bench::finish` notices.
-            let _ = jobs.send(Job { visit, slot, bench: bench.clone() });
+            // The threads listen as long as the sender is there.
+            let _ = jobs.send(Job { visit, slot, tray: tray.clone() });
         }
-        self.begun.push_back(bench);
+        self.begun.push_back(tray);
         Ok(())
     }
 
     fn next(&mut self) -> Result<Tensor> {
         self.begin()?;
-        let bench = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
-        bench.finish()?;
+        let tray = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
+        tray.finish()?;
         if self.device == Device::Cpu {
-            return Ok(bench.batch.shallow_clone());
+            return Ok(tray.batch.shallow_clone());
         }
         // Page-locked memory is copied while the program goes on, and libtorch keeps it until then.
-        bench.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
+        tray.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
     }
 }
 
 impl Drop for Workshop {
     fn drop(&mut self) {
         self.jobs = None;
-        self.begun.iter().for_each(|bench| bench.give_up());
+        self.begun.iter().for_each(|tray| tray.give_up());
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so to whoever waited for its batch.
+            // Threads do not panic: their work is guarded.
             let _ = thread.join();
         }
     }
@@ -179,38 +180,18 @@ fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
     let mut pipeline = Pipeline::default();
     loop {
         let job = lock(queue).recv();
-        let Ok(Job { visit, slot, bench }) = job else { return };
-        let _done = Done { bench: &bench };
-        if bench.wanted() {
-            let loaded = files.load(&mut pipeline, view, visit, bench.slot(slot));
-            if let Err(error) = loaded {
-                bench.fail(slot, error);
-            }
-        }
-    }
-}
-
-/// Tells the bench that one of its pictures is dealt with, even if making it panicked.
-struct Done<'a> {
-    bench: &'a Bench,
-}
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.bench.state);
-        state.left -= 1;
-        if std::thread::panicking() {
-            let error =
-                Error::Failed("a thread that decodes images panicked, which is a mistake in the program".into());
-            state.failed.get_or_insert((0, error));
-        }
-        self.bench.changed.notify_all();
+        let Ok(Job { visit, slot, tray }) = job else { return };
+        let loaded = match tray.wanted() {
+            true => guard(|| Ok(files.load(&mut pipeline, view, visit, tray.slot(slot)))),
+            false => Ok(Ok(())),
+        };
+        tray.done(slot, loaded.unwrap_or_else(|source| Err(Error::Torch { during: "transforming images", source })));
     }
 }
 
 /// The memory of one batch, into which threads put pictures.
 #[derive(Debug)]
-struct Bench {
+struct Tray {
     batch: Tensor,
     /// Where the pictures of `batch` are.
     pixels: *mut u8,
@@ -229,13 +210,13 @@ struct State {
     wanted: bool,
 }
 
-// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the bench; each slot of it is
+// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the tray; each slot of it is
 // written by one thread, and read only after all are done.
-unsafe impl Send for Bench {}
+unsafe impl Send for Tray {}
 // SAFETY: as above.
-unsafe impl Sync for Bench {}
+unsafe impl Sync for Tray {}
 
-impl Bench {
+impl Tray {
     fn new(size: usize, files: &Files, device: Device) -> Result<Self> {
         let side = files.settings().size as i64;
         let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
@@ -257,12 +238,17 @@ impl Bench {
         unsafe { std::slice::from_raw_parts_mut(self.pixels.add(slot * self.bytes), self.bytes) }
     }
 
-    fn fail(&self, slot: usize, error: Error) {
+    /// One picture is dealt with.
+    fn done(&self, slot: usize, result: Result<()>) {
         let mut state = lock(&self.state);
+        state.left -= 1;
         // The first in the batch, whichever thread is faster.
-        if state.failed.as_ref().is_none_or(|(other, _)| slot < *other) {
+        if let Err(error) = result
+            && state.failed.as_ref().is_none_or(|(other, _)| slot < *other)
+        {
             state.failed = Some((slot, error));
         }
+        self.changed.notify_all();
     }
 
     fn wanted(&self) -> bool {
@@ -283,7 +269,7 @@ impl Bench {
     }
 }
 
-/// A thread that panicked has left nothing half done here.
+/// Nothing is left half done under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

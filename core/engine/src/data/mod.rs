@@ -11,6 +11,7 @@ mod images;
 mod inspect;
 mod ledger;
 pub mod noise;
+mod packed;
 mod part;
 mod pictures;
 mod sources;
@@ -28,6 +29,7 @@ pub use pictures::{Pictures, pictures};
 use crate::Result;
 use crate::recipe::{DataRecipe, ImagesRecipe};
 use sources::Listed;
+use std::path::Path;
 
 /// A data set, split into training and test classes.
 #[derive(Debug)]
@@ -60,8 +62,14 @@ impl Dataset {
 
 /// Draws or reads the data set a recipe names, and splits it.
 pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
+    load_cached(recipe, images, None)
+}
+
+/// The same with a folder for decoded pictures: whoever comes first fills it, and nothing but the
+/// time of later runs changes.
+pub fn load_cached(recipe: &DataRecipe, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
     match sources::list(recipe)? {
-        Listed::Files(catalogue) => catalogue.open(images),
+        Listed::Files(catalogue) => catalogue.open(images, cache),
         Listed::Memory(whole) => Dataset::halves(&whole),
     }
 }

@@ -145,3 +145,65 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>) -> 
     temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(folder: &Path, colours: &[u8]) -> Vec<Place> {
+        let place = |colour: &u8| {
+            let path = folder.join(format!("{colour}.png"));
+            let picture = image::RgbImage::from_fn(50, 40, |x, y| image::Rgb([*colour, x as u8, y as u8]));
+            picture.save(&path).unwrap();
+            Place { hash: blake3::hash(&std::fs::read(&path).unwrap()), path }
+        };
+        colours.iter().map(place).collect()
+    }
+
+    #[test]
+    fn pictures_come_back_as_they_were_decoded_and_reduced() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2, 3, 1]);
+        for shrink in [None, Some(20)] {
+            let packed = Packed::open(cache.path(), &files, shrink).unwrap();
+            for place in &files {
+                let mut pipeline = Pipeline::default();
+                let (ours, theirs) = (packed.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
+                assert_eq!((ours.width, ours.height), (theirs.width, theirs.height));
+                assert_eq!(ours.rgb, theirs.rgb);
+            }
+            assert!(packed.get(&blake3::hash(b"another")).is_none());
+        }
+        // Later ones need no files; other contents are another cache.
+        files.iter().for_each(|place| std::fs::remove_file(&place.path).unwrap_or_default());
+        Packed::open(cache.path(), &files, None).unwrap();
+        let other = Place { hash: blake3::hash(b"changed"), ..files[0].clone() };
+        assert!(Packed::open(cache.path(), &[other], None).unwrap_err().to_string().contains("cannot read"));
+    }
+
+    #[test]
+    fn a_damaged_cache_is_said_to_be_one() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2]);
+        Packed::open(cache.path(), &files, None).unwrap();
+        let entries = std::fs::read_dir(cache.path()).unwrap().flatten().map(|entry| entry.path());
+        let path = entries.into_iter().find(|path| path.extension().is_some_and(|e| e == "images")).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for length in [0, 10, 39, 100, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            let message = Packed::open(cache.path(), &files, None).unwrap_err().to_string();
+            assert!(message.contains("remove it, and it is made again") || length == 0, "{message}");
+        }
+    }
+
+    #[test]
+    fn two_that_fill_one_cache_take_turns() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2, 3, 4, 5]);
+        std::thread::scope(|scope| {
+            let open = || Packed::open(cache.path(), &files, None).unwrap().places.len();
+            let both = [scope.spawn(open), scope.spawn(open)];
+            assert!(both.into_iter().all(|thread| thread.join().unwrap() == 5));
+        });
+    }
+}

@@ -39,6 +39,8 @@ pub struct RunOptions {
     pub progress: ProgressMode,
     /// Say where time goes, and wait for the device after every part to know.
     pub profile: bool,
+    /// A folder for decoded pictures.
+    pub image_cache: Option<PathBuf>,
 }
 
 /// The file that says why a run failed; the next attempt removes it.
@@ -126,7 +128,7 @@ impl<'a> Run<'a> {
         device::set_switches(&resolved.recipe.train, device)?;
         let mut profile = Profile::start(device, options.profile);
         let mut stopwatch = profile.stopwatch();
-        let mut prepared = prepare(resolved, device, threads)?;
+        let mut prepared = prepare(resolved, device, threads, options.image_cache.as_deref())?;
         prepared.trainer.profiled = profile.wanted();
         warn_of_degenerate_settings(resolved, &prepared);
         write_front_matter(resolved, &folder, &prepared)?;

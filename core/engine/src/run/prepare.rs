@@ -11,6 +11,7 @@ use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, device};
 use curricle_sdk::{Shape, guard};
+use std::path::Path;
 use std::time::Instant;
 use tch::Device;
 
@@ -32,9 +33,14 @@ pub(super) struct Prepared<'a> {
     pub manifest: Manifest,
 }
 
-pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Result<Prepared<'_>> {
+pub(super) fn prepare(
+    resolved: &Resolved,
+    device: Device,
+    threads: usize,
+    image_cache: Option<&Path>,
+) -> Result<Prepared<'_>> {
     let recipe = &resolved.recipe;
-    let dataset = data::load(&recipe.data, &recipe.images)?;
+    let dataset = data::load_cached(&recipe.data, &recipe.images, image_cache)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;

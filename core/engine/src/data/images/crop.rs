@@ -82,7 +82,7 @@ impl Window {
 }
 
 /// Width and height with the shorter side resized; the longer one is rounded down.
-fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
+pub fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
     if width <= height { (shorter, shorter * height / width) } else { (shorter * width / height, shorter) }
 }
 

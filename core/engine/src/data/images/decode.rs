@@ -4,6 +4,7 @@
 //! and that pictures are put upright as their EXIF data says.
 
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 use std::io::{Cursor, Read as _};
@@ -56,7 +57,9 @@ impl Read {
     }
 
     fn decode_bytes(&mut self) -> Result<Pixels<'_>, String> {
-        let decoded = if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() };
+        // Decoders of damaged files have been seen to panic.
+        let decoded = guard(|| Ok(if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() }));
+        let decoded = decoded.unwrap_or_else(|e| Err(format!("cannot be decoded: {e}")));
         let (width, height) = decoded?;
         Ok(Pixels { width, height, rgb: &self.rgb[..3 * width * height] })
     }

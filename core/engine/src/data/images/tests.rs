@@ -1,6 +1,5 @@
 //! Decoding and transforms next to Pillow's and torchvision's, from `tests/golden/images.py`.
 
-use super::decode::Pixels;
 use super::jitter::Change;
 use super::*;
 use safetensors::SafeTensors;
@@ -135,7 +134,7 @@ fn augmentation_depends_on_seed_epoch_sample_and_occurrence_alone() {
     let mut used = Pipeline::default();
     let mut load = |view, sample, occurrence| {
         let mut out = vec![0; 3 * 24 * 24];
-        used.load(&path, &settings, view, Visit { sample, occurrence }, &mut out).unwrap();
+        used.load(&path, None, &settings, view, Visit { sample, occurrence }, &mut out).unwrap();
         out
     };
     let view = |seed, epoch| View::Train { seed, epoch };
