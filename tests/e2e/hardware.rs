@@ -13,7 +13,7 @@ fn sandbox() -> Sandbox {
 fn last(sandbox: &Sandbox, runs: &str, tag: &str) -> Option<f64> {
     let lines = std::fs::read_to_string(run_folder(&sandbox.path(runs)).join("metrics.jsonl")).unwrap();
     let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    records.filter(|record| record["tag"] == tag).filter_map(|record| record["value"].as_f64()).last()
+    records.filter(|record| record["tag"] == tag).filter_map(|record| record["value"].as_f64()).next_back()
 }
 
 fn trained(sandbox: &Sandbox, device: &str, precision: &str) -> (f64, Option<f64>) {

@@ -33,12 +33,12 @@ pub(super) struct Prepared<'a> {
     pub manifest: Manifest,
 }
 
-pub(super) fn prepare(
-    resolved: &Resolved,
+pub(super) fn prepare<'a>(
+    resolved: &'a Resolved,
     device: Device,
     threads: usize,
     image_cache: Option<&Path>,
-) -> Result<Prepared<'_>> {
+) -> Result<Prepared<'a>> {
     let recipe = &resolved.recipe;
     let dataset = data::load_cached(&recipe.data, &recipe.images, image_cache)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
