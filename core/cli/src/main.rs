@@ -10,7 +10,7 @@ use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    bench, check, completions, doctor, embed, eval, explain, export, list, plugin, probe, run, schema, tune,
+    bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, run, schema, tune,
 };
 use std::process::ExitCode;
 
@@ -34,6 +34,7 @@ enum Command {
     Tune(tune::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Data(data::Args),
     List(list::Args),
     Plugin(plugin::Args),
     Schema(schema::Args),
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Data(args) => data::run(args),
         Command::List(args) => list::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
