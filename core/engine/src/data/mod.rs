@@ -3,7 +3,7 @@
 mod features;
 mod hash;
 pub mod noise;
-mod part;
+pub(crate) mod part;
 mod split;
 mod strokes;
 

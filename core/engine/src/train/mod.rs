@@ -11,6 +11,7 @@ mod trainer;
 pub mod weighting;
 
 pub use components::Declared;
+pub(crate) use snapshot::restore_model;
 pub use trainer::{EpochEnd, StepReport, StepTimes, Trainer, TrainingSet};
 pub(crate) use trainer::{check_batches, check_loss};
 pub(crate) use weighting::check as check_weights;
