@@ -115,3 +115,58 @@ fn what_cannot_be_audited_is_refused_with_what_to_do() {
     std::fs::remove_file(sandbox.path(format!("{run}/result.json"))).unwrap();
     assert!(message(&["audit", &run]).contains("is not finished"));
 }
+
+/// A grey picture of stripes in one of four directions, shifted and with some grain.
+fn stripes(direction: usize, number: usize) -> Vec<u8> {
+    let mut picture = b"P5 32 32 255 ".to_vec();
+    let mut grain = 12_345 + 977 * number as u32 + 31 * direction as u32;
+    for y in 0..32 {
+        for x in 0..32 {
+            let along = [x, y, x + y, x + 32 - y][direction] + number;
+            grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            picture.push(if along / 4 % 2 == 0 { 40 } else { 200 } + (grain >> 27) as u8);
+        }
+    }
+    picture
+}
+
+#[test]
+fn ones_own_pictures_are_trained_on_and_audited() {
+    let sandbox = Sandbox::new();
+    let classes = ["across", "down", "falling", "rising"];
+    for (direction, class) in classes.iter().enumerate() {
+        for number in 0..12 {
+            sandbox.write(&format!("photos/{class}/{number:02}.pgm"), stripes(direction, number));
+        }
+    }
+    sandbox.write("photos/down/wrong.pgm", stripes(0, 20));
+    sandbox.write("photos/rising/wrong.pgm", stripes(2, 21));
+
+    let printed = sandbox.curricle(["audit", "--images", "photos", "--print-recipe"]).assert().success();
+    assert!(printed.stdout_text().contains("split = \"none\""), "{}", printed.stdout_text());
+    assert!(!sandbox.path("runs").exists());
+    let quick = ["--set", "images.size=32", "--set", "train.epochs=8", "--set", "backbone.width=8"];
+    let audit = |more: &[&str]| {
+        let mut args = vec!["audit", "--images", "photos"];
+        args.extend(quick.iter().chain(more).copied());
+        sandbox.curricle(args).assert()
+    };
+    let report = audit(&["--json", "--apply", "clean.csv", "--relabel-above", "0.5"]).success().json();
+    assert_eq!((report["samples"].as_u64(), report["known"].is_null()), (Some(50), true));
+    let suspects = report["suspects"].as_array().unwrap();
+    for (path, proposed) in [("down/wrong.pgm", "across"), ("rising/wrong.pgm", "falling")] {
+        let found = suspects.iter().find(|suspect| suspect["path"] == path);
+        assert!(found.is_some_and(|suspect| suspect["proposed"] == proposed), "{path}: {suspects:?}");
+    }
+
+    // The cleaned list is data of its own, and nothing is trained twice.
+    let run = report["run"].as_str().unwrap();
+    assert!(sandbox.path(run).join("audit.html").exists());
+    let list = ["audit", "--csv", "clean.csv", "--set", "data.root=photos", "--json"];
+    let again = sandbox.curricle(list.iter().chain(&quick).copied()).assert().success().json();
+    assert_eq!(again["samples"].as_u64(), Some(50));
+    assert!(audit(&[]).success().stderr_text().contains("trained before"));
+    std::fs::remove_file(sandbox.path("photos/down/wrong.pgm")).unwrap();
+    let changed = audit(&[]).failure().stderr_text();
+    assert!(changed.contains("the data have changed") && changed.contains("--force"), "{changed}");
+}

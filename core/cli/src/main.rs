@@ -9,7 +9,9 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{audit, bench, check, completions, doctor, eval, explain, list, plugin, probe, run, schema};
+use commands::{
+    audit, bench, check, completions, doctor, embed, eval, explain, export, list, plugin, probe, run, schema,
+};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -36,6 +38,8 @@ enum Command {
     Plugin(plugin::Args),
     Schema(schema::Args),
     Eval(eval::Args),
+    Embed(embed::Args),
+    Export(export::Args),
     Probe(probe::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Eval(args) => eval::run(args),
+        Command::Embed(args) => embed::run(args),
+        Command::Export(args) => export::run(args),
         Command::Probe(args) => probe::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),

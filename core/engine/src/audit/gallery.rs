@@ -5,7 +5,7 @@
 //! a class is in it once and shown wherever it is needed.
 
 use super::{Audit, Evidence};
-use crate::data::Inputs;
+use crate::data::{Inputs, Layout};
 use crate::files;
 use crate::track::picture::Picture;
 use crate::{Error, Result};
@@ -207,12 +207,15 @@ fn rows(evidence: &[Evidence]) -> Vec<usize> {
 
 /// Pictures of these samples, or nothing if the data have none.
 fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<Picture>>> {
-    let Inputs::Images(_) = inputs else { return Ok(None) };
+    if matches!(inputs.layout(), Layout::Features { .. }) {
+        return Ok(None);
+    }
     if rows.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    let pictures = Picture::from_batch(inputs.select(rows)?.tensor())?;
-    Ok(Some(pictures.into_iter().map(|picture| picture.scaled(side, side)).collect()))
+    let Some(pictures) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
+    // Small ones are enlarged in whole steps, so that every pixel stays as it is.
+    Ok(Some(Picture::from_batch(&pictures)?.iter().map(|picture| picture.scaled(side, side)).collect()))
 }
 
 /// A picture as it stands in a page: PNG or JPEG, whichever is smaller.

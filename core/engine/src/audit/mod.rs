@@ -7,6 +7,7 @@
 //! [`known`] says how good all this is where the wrong labels are known.
 
 mod cleaned;
+mod defaults;
 mod evidence;
 mod gallery;
 mod known;
@@ -16,6 +17,7 @@ mod table;
 mod weights;
 
 pub use cleaned::{Cleaned, Others, Policy};
+pub use defaults::{Pictures, recipe_text};
 pub use evidence::{ClassCount, Evidence, MixUp};
 pub use known::Known;
 pub use weights::WeightSource;
@@ -74,13 +76,8 @@ impl Audit {
             .collect();
         drop(dataset);
         let recipe = &run.resolved.recipe;
-        let model = run.model(training.part.inputs.layout(), device)?;
-        let torch = |source| Error::Torch { during: "computing embeddings", source };
-        let embeddings = guard(|| {
-            let inputs = training.part.inputs.to_device(device);
-            Ok(model.embed(&inputs, training.part.len() as i64, recipe.eval.batch_size))
-        })
-        .map_err(torch)?;
+        let inputs = training.part.inputs.to_device(device);
+        let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
         let weights = weights::of_run(run, &training.part, &embeddings)?;
         let title = run.folder.display().to_string();
         Self::new(training, &originals, &embeddings, weights, options.neighbours, title)

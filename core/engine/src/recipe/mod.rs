@@ -32,9 +32,11 @@ pub use problems::{Problem, Problems, render};
 pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load_sweep, settings_of};
 pub use schema::Schema;
 pub use settings::{
-    BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe,
-    TrackRecipe, TrainRecipe, UnknownLabels,
+    BackboneRecipe, ClusterWhen, ComponentRecipe, CropRecipe, CsvRecipe, CustomNormalise, DataRecipe, EmbeddingRecipe,
+    EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation, JitterRecipe, ListLabels,
+    NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe, PoolingRecipe,
+    PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe, TrainRecipe, UnknownLabels,
+    VisionRecipe,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;

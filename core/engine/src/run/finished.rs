@@ -4,16 +4,16 @@
 //! must still be the ones the run was trained on.
 
 use super::manifest::{FORMAT, Manifest, RunResult};
+use super::saved::SavedModel;
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyLabels};
-use crate::data::{self, Dataset, Layout, Part};
+use crate::data::{self, Dataset, Part};
 use crate::files;
 use crate::recipe::{self, Resolved};
 use crate::registry::Registry;
-use crate::train::restore_model;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
-use tch::{Device, Tensor};
+use tch::Device;
 
 /// A run that was carried out to its end.
 #[derive(Debug)]
@@ -57,10 +57,12 @@ impl Finished {
 
     /// The data set of the run, loaded again; refused if it is not what the run saw.
     pub fn dataset(&self) -> Result<Dataset> {
-        let dataset = data::load(&self.resolved.recipe.data)?;
+        let recipe = &self.resolved.recipe;
+        let dataset = data::load(&recipe.data, &recipe.images)?;
         if dataset.hash != self.manifest.conditions.data {
             return Err(Error::Failed(format!(
-                "the data have changed since `{}` was trained (hash `{}`, now `{}`); put them back, or train again",
+                "the data have changed since `{}` was trained (hash `{}`, now `{}`); put them back, or train \
+                 again with `--force`",
                 self.folder.display(),
                 self.manifest.conditions.data,
                 dataset.hash
@@ -80,20 +82,9 @@ impl Finished {
         noise::removes_flipped(&self.resolved.recipe.noise)
     }
 
-    /// The trained network, for inputs of the run's layout.
-    pub fn model(&self, layout: Layout, device: Device) -> Result<Model> {
-        let recipe = &self.resolved.recipe;
-        let path = self.folder.join("model.safetensors");
-        let tensors = Tensor::read_safetensors(&path).map_err(|e| {
-            if path.exists() {
-                Error::Format { path: path.clone(), message: e.to_string() }
-            } else {
-                Error::file("read", &path)(std::io::ErrorKind::NotFound.into())
-            }
-        })?;
-        let model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
-        restore_model(&model, &tensors.into_iter().collect())?;
-        Ok(model)
+    /// The trained network.
+    pub fn model(&self, device: Device) -> Result<Model> {
+        SavedModel::open(&self.folder)?.build(device)
     }
 }
 

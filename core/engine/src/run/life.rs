@@ -5,7 +5,7 @@ use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
 use super::{RunFolder, plugins, samples};
-use crate::data::{Inputs, noise};
+use crate::data::noise;
 use crate::device::{self, DeviceChoice};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
 use crate::files;
@@ -17,7 +17,7 @@ use crate::train::noise_report::NoiseReport;
 use crate::train::stop::Stop;
 use crate::train::{EpochEnd, weighting};
 use crate::{Error, Result};
-use curricle_sdk::{DataFacts, guard};
+use curricle_sdk::DataFacts;
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -277,13 +277,9 @@ impl<'a> Run<'a> {
         let Prepared { trainer, test, .. } = &self.prepared;
         let embeddings = embed(&self.prepared, self.recipe().eval.batch_size)?;
         let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
-        let images = match &test.inputs {
-            Inputs::Images(images) => Some(images),
-            Inputs::Features(_) => None,
-        };
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
         let name = format!("test embeddings after epoch {}", trainer.epoch);
-        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, images };
+        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, inputs: Some(&test.inputs) };
         projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
         Ok(())
     }
@@ -351,23 +347,22 @@ fn evaluate(prepared: &Prepared, tracker: &mut Tracker, resolved: &Resolved, epo
     let started = Instant::now();
     let embeddings = embed(prepared, recipe.eval.batch_size)?;
     let test = &prepared.test;
-    let metrics = eval::evaluate(&EvalInput { embeddings: &embeddings, labels: &test.labels, query: None }, &options)?;
+    let metrics = eval::evaluate(
+        &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
+        &options,
+    )?;
     let step = prepared.trainer.optimizer.steps();
-    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, test, step, epoch)?;
+    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
     Ok(metrics)
 }
 
 fn embed(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
-    let (model, test) = (&prepared.trainer.model, &prepared.test);
-    guard(|| Ok(model.embed(&test.inputs, test.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing test embeddings", source })
+    prepared.trainer.model.embed(&prepared.test_inputs, batch_size)
 }
 
 fn embed_training(trainer: &crate::train::Trainer) -> Result<Tensor> {
-    let (data, batch_size) = (&trainer.data, trainer.recipe.eval.batch_size);
-    guard(|| Ok(trainer.model.embed(&data.inputs, data.labels.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing training embeddings", source })
+    trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size)
 }
 
 /// Hash of all batches so far: two runs with the same hash were trained on the same sequence.

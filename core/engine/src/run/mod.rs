@@ -1,6 +1,7 @@
 //! Run folders, checkpoints and the life of a run.
 
 pub mod checkpoint;
+mod embed;
 mod finished;
 mod folder;
 mod life;
@@ -9,8 +10,11 @@ mod observe;
 mod plugins;
 mod prepare;
 mod samples;
+mod saved;
 
+pub use embed::{EmbedSource, Embedded, embed};
 pub use finished::Finished;
 pub use folder::RunFolder;
 pub use life::{Outcome, RunOptions, execute};
 pub use manifest::{Conditions, FORMAT, Manifest, RunResult};
+pub use saved::{ModelSettings, SavedModel};

@@ -10,6 +10,7 @@
 mod font;
 mod summary;
 
+pub mod counter;
 pub mod events;
 pub mod grid;
 pub mod hparams;
@@ -20,6 +21,7 @@ pub mod progress;
 pub mod projector;
 pub mod tracker;
 
+pub use counter::Counter;
 pub use hparams::HParams;
 pub use picture::Picture;
 pub use progress::{EpochSummary, Progress, ProgressMode};

@@ -16,6 +16,11 @@ pub fn print(text: &str) {
     });
 }
 
+/// Shows a bar among the others.
+pub fn add(bar: ProgressBar) -> ProgressBar {
+    BARS.add(bar)
+}
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {

@@ -2,7 +2,6 @@
 
 use super::Trainer;
 use super::components::Declared;
-use crate::backbone::Model;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use tch::Tensor;
@@ -23,9 +22,13 @@ impl Trainer<'_> {
 
     /// Puts the tensors of a snapshot back.
     pub fn restore(&mut self, tensors: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
-        restore_model(&self.model, tensors)?;
         let _no_grad = tch::no_grad_guard();
-        let saved = |name: &str| saved(tensors, name);
+        let saved = |name: &str| {
+            tensors.get(name).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{name}`")))
+        };
+        for named in self.model.tensors() {
+            copy(&named.tensor, saved(&format!("model.{}", named.name))?, &named.name)?;
+        }
         for (name, tensor) in declared_tensors("loss", &self.components.loss_tensors)
             .chain(declared_tensors("weights", &self.components.weights_tensors))
         {
@@ -40,19 +43,6 @@ impl Trainer<'_> {
         self.weights.set(weights);
         Ok(())
     }
-}
-
-/// Puts the network's tensors of a snapshot back.
-pub(crate) fn restore_model(model: &Model, tensors: &HashMap<String, Tensor>) -> Result<()> {
-    let _no_grad = tch::no_grad_guard();
-    for named in model.tensors() {
-        copy(&named.tensor, saved(tensors, &format!("model.{}", named.name))?, &named.name)?;
-    }
-    Ok(())
-}
-
-fn saved<'a>(tensors: &'a HashMap<String, Tensor>, name: &str) -> Result<&'a Tensor> {
-    tensors.get(name).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{name}`")))
 }
 
 fn declared_tensors<'a>(kind: &'a str, declared: &'a Declared) -> impl Iterator<Item = (String, Tensor)> + 'a {

@@ -1,13 +1,14 @@
 //! The θ-phase: one epoch of gradient steps.
 
 use super::components::{Components, named};
+use super::groups;
 use super::meter::{Meter, Window};
-use super::optimizer::{Optimizer, Parameter};
+use super::optimizer::Optimizer;
 use super::schedule::Schedule;
 use super::stop::Stop;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
-use crate::data::{Inputs, Part};
+use crate::data::{Inputs, Part, Samples, View};
 use crate::recipe::Recipe;
 use crate::{Error, Result};
 use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
@@ -81,6 +82,8 @@ pub struct StepReport {
 /// queueing took; the sum is right all the same, since each report waits for the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StepTimes {
+    /// Waiting for the next batch.
+    pub data: Duration,
     /// The network, forwards.
     pub forward: Duration,
     /// The loss.
@@ -96,7 +99,7 @@ pub struct StepTimes {
 impl StepTimes {
     /// Time in none of the named parts.
     pub fn outside(&self) -> Duration {
-        self.total.saturating_sub(self.forward + self.loss + self.backward + self.optimizer)
+        self.total.saturating_sub(self.data + self.forward + self.loss + self.backward + self.optimizer)
     }
 }
 
@@ -112,7 +115,7 @@ pub enum EpochEnd {
 impl<'a> Trainer<'a> {
     /// A trainer before its first step.
     pub fn new(recipe: &'a Recipe, data: TrainingSet, model: Model, components: Components) -> Result<Self> {
-        let optimizer = Optimizer::new(&recipe.optimizer, parameters(recipe, &model, &components)?);
+        let optimizer = Optimizer::new(&recipe.optimizer, groups::parameters(recipe, &model, &components)?);
         let device = model.device();
         let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
         let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
@@ -136,22 +139,23 @@ impl<'a> Trainer<'a> {
         stop: &Stop,
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
-        // All indices of the epoch go to the device in one copy.
-        let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
-        let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
+        self.model.rest(self.epoch < self.recipe.train.head_epochs);
+        let view = View::Train { seed: self.recipe.seed, epoch: self.epoch };
+        let mut feed = self.data.inputs.feed(batches, self.step, view, self.model.device())?;
         let (mut times, mut steps, mut samples, mut since) = (StepTimes::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
-            let ids = flat.narrow(0, offset as i64, size as i64);
             let last = self.step + 1 == batches.len();
             let logged = last || (self.optimizer.steps() + 1).is_multiple_of(self.recipe.train.log_every);
             let factor = self.schedule.factor(self.epoch, self.step, batches.len());
-            let logs = self.take_step(&ids, factor, logged, &mut times)?;
+            let waited = Instant::now();
+            let Some(batch) = feed.next() else { break };
+            times.data += waited.elapsed();
+            let logs = self.take_step(&batch?, factor, logged, &mut times)?;
             self.step += 1;
-            offset += size;
             steps += 1;
             samples += size;
             if logged {
@@ -179,7 +183,7 @@ impl<'a> Trainer<'a> {
     /// One gradient step; nothing in it waits for the device.
     fn take_step(
         &mut self,
-        ids: &Tensor,
+        samples: &Samples,
         lr_factor: f64,
         logged: bool,
         times: &mut StepTimes,
@@ -194,12 +198,10 @@ impl<'a> Trainer<'a> {
             clock = now;
         };
 
+        let Samples { ids, inputs } = samples;
         let labels = self.data.labels_on_device.index_select(0, ids);
         let weights = self.weights.batch(ids);
-        let mut gathering = Duration::ZERO;
-        let inputs = self.data.inputs.batch(ids);
-        lap(&mut gathering);
-        let embeddings = during("computing embeddings", || Ok(self.model.forward(&inputs, true)))?;
+        let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
         lap(&mut times.forward);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };
@@ -281,36 +283,4 @@ pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
-fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
-    let mut parameters = Vec::new();
-    let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
-        let settings = recipe.groups.get(group).cloned().unwrap_or_default();
-        parameters.push(Parameter {
-            name,
-            tensor: tensor.shallow_clone(),
-            group: group.to_string(),
-            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
-            weight_decay: settings.weight_decay,
-        });
-    };
-    for named in model.tensors().iter().filter(|named| named.tensor.requires_grad()) {
-        let group = if named.name.starts_with("embedding.") { "embedding" } else { "backbone" };
-        add(named.name.clone(), group, &named.tensor, 1.0);
-    }
-    let declared = &components.loss_tensors;
-    for spec in declared.specs.iter().filter(|spec| spec.trainable) {
-        add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);
-    }
-    let mut known: Vec<_> = ["backbone", "embedding"].into_iter().collect();
-    known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.as_ref()));
-    match recipe.groups.keys().find(|group| !known.contains(&group.as_str())) {
-        Some(unknown) => Err(Error::Usage(format!(
-            "there is no parameter group `{unknown}` to set with `groups.{unknown}`; this run has: {}",
-            known.join(", ")
-        ))),
-        None => Ok(parameters),
-    }
 }

@@ -147,6 +147,10 @@ pub struct TrainRecipe {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub warmup_epochs: f64,
+    /// Epochs in which only the embedding and the loss's own tensors are trained, while the network
+    /// rests.
+    #[serde(default)]
+    pub head_epochs: u64,
     /// Gradients longer than this are shortened to it.
     #[schemars(range(min = 0.0))]
     pub clip_norm: Option<f64>,

@@ -46,6 +46,9 @@ pub struct Parameter {
 struct Slot {
     parameter: Parameter,
     moments: Vec<Tensor>,
+    /// Steps it took no part in, because it had no gradient: a network may rest while its head is
+    /// warmed up. As in PyTorch, they do not count for the parameter.
+    rested: u64,
 }
 
 /// Moves parameters along their gradients.
@@ -78,7 +81,7 @@ impl Optimizer {
             .into_iter()
             .map(|parameter| {
                 let moments = rule.moments().iter().map(|_| parameter.tensor.detach().zeros_like()).collect();
-                Slot { parameter, moments }
+                Slot { parameter, moments, rested: 0 }
             })
             .collect();
         Self { rule, slots, base_lr, weight_decay, steps: 0 }
@@ -100,9 +103,10 @@ impl Optimizer {
         let norm = (want_norm || clip_norm.is_some()).then(|| self.gradient_norm());
         // As PyTorch does: the small number avoids 0/0, the clamp leaves short gradients alone.
         let shrink = clip_norm.zip(norm.as_ref()).map(|(limit, norm)| (limit / (norm + 1e-6)).clamp_max(1.0));
-        for Slot { parameter, moments } in &mut self.slots {
+        for Slot { parameter, moments, rested } in &mut self.slots {
             let mut gradient = parameter.tensor.grad();
             if !gradient.defined() {
+                *rested += 1;
                 continue;
             }
             if let Some(shrink) = &shrink {
@@ -112,7 +116,7 @@ impl Optimizer {
                 lr: self.base_lr * lr_factor * parameter.lr_scale,
                 weight_decay: parameter.weight_decay.unwrap_or(self.weight_decay),
             };
-            self.rule.update(&mut parameter.tensor, &gradient, moments, rates, self.steps);
+            self.rule.update(&mut parameter.tensor, &gradient, moments, rates, self.steps - *rested);
             parameter.tensor.zero_grad();
         }
         norm
@@ -137,21 +141,25 @@ impl Optimizer {
     /// Everything remembered, under names such as `optimizer.exp_avg.embedding.weight`.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         let names = self.rule.moments();
-        self.slots
-            .iter()
-            .flat_map(|slot| {
-                names
-                    .iter()
-                    .zip(&slot.moments)
-                    .map(|(name, moment)| (state_name(name, &slot.parameter.name), moment.shallow_clone()))
-            })
-            .collect()
+        let rested: Vec<i64> = self.slots.iter().map(|slot| slot.rested as i64).collect();
+        let moments = self.slots.iter().flat_map(|slot| {
+            names
+                .iter()
+                .zip(&slot.moments)
+                .map(|(name, moment)| (state_name(name, &slot.parameter.name), moment.shallow_clone()))
+        });
+        moments.chain([(RESTED.to_string(), Tensor::from_slice(&rested))]).collect()
     }
 
     /// Restores what [`Optimizer::state`] and [`Optimizer::steps`] gave.
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let names = self.rule.moments();
-        for slot in &mut self.slots {
+        let rested = state.get(RESTED).and_then(|saved| Vec::<i64>::try_from(saved).ok());
+        let rested = rested
+            .filter(|saved| saved.len() == self.slots.len())
+            .ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{RESTED}` for these parameters")))?;
+        for (slot, rested) in self.slots.iter_mut().zip(rested) {
+            slot.rested = rested as u64;
             for (name, moment) in names.iter().zip(&mut slot.moments) {
                 let key = state_name(name, &slot.parameter.name);
                 let saved =
@@ -163,6 +171,9 @@ impl Optimizer {
         Ok(())
     }
 }
+
+/// Under this name a checkpoint holds the steps that each parameter took no part in.
+const RESTED: &str = "optimizer.rested";
 
 fn state_name(moment: &str, parameter: &str) -> String {
     format!("optimizer.{moment}.{parameter}")
@@ -259,6 +270,24 @@ mod tests {
             second.step(1.0, None, false);
         }
         assert_eq!(x.detach(), uninterrupted);
+    }
+
+    #[test]
+    fn a_parameter_that_rested_starts_as_if_training_began_then() {
+        let recipe = OptimizerRecipe::Adam { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 };
+        let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
+        let head = Tensor::from_slice(&[1.0f32]).set_requires_grad(true);
+        let mut optimizer =
+            Optimizer::new(&recipe, vec![parameter(&x), Parameter { name: "y".into(), ..parameter(&head) }]);
+        for _ in 0..100 {
+            head.square().sum(Kind::Float).backward();
+            optimizer.step(1.0, None, false);
+        }
+        for _ in 0..5 {
+            objective(&x).backward();
+            optimizer.step(1.0, None, false);
+        }
+        assert_eq!(x.detach(), ours(&recipe, 5));
     }
 
     #[test]
