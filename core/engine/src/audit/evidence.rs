@@ -51,10 +51,16 @@ pub fn suspicion(weight: f64, given_share: f64) -> f64 {
 }
 
 /// Puts the numbers of all samples together, in the order of the samples.
-pub fn collect(part: &Part, samples: &[usize], weights: &Weights, means: &Means, votes: &[Vote]) -> Vec<Evidence> {
+pub fn collect(
+    part: &Part,
+    samples: &[usize],
+    weights: &Weights,
+    means: &Means,
+    votes: &[Vote],
+) -> curricle_sdk::Result<Vec<Evidence>> {
     let proposed: Vec<i64> = votes.iter().map(|vote| vote.proposed).collect();
-    let to_given = means.similarities(&part.labels, &part.labels);
-    let to_proposed = means.similarities(&part.labels, &proposed);
+    let to_given = means.similarities(&part.labels, &part.labels)?;
+    let to_proposed = means.similarities(&part.labels, &proposed)?;
     let one = |row: usize| {
         let (vote, label, weight) = (&votes[row], part.labels[row], weights.values[row]);
         let suspicion = suspicion(weight, vote.given);
@@ -78,7 +84,7 @@ pub fn collect(part: &Part, samples: &[usize], weights: &Weights, means: &Means,
             original: None,
         }
     };
-    (0..part.len()).map(one).collect()
+    Ok((0..part.len()).map(one).collect())
 }
 
 /// Sorts by suspicion: suspects first, ties by the similarity the proposal gains.

@@ -29,7 +29,7 @@ impl Means {
     /// The cosine of each sample with the mean of a class of its own choice. Where that is the
     /// sample's label, the sample itself does not count in the mean, which it would draw towards
     /// itself.
-    pub fn similarities(&self, labels: &[i64], classes: &[i64]) -> Vec<f64> {
+    pub fn similarities(&self, labels: &[i64], classes: &[i64]) -> curricle_sdk::Result<Vec<f64>> {
         let _no_grad = tch::no_grad_guard();
         let device = self.x.device();
         let to = |values: &[i64]| Tensor::from_slice(values).to_device(device);
@@ -44,9 +44,9 @@ impl Means {
             let lengths = means.norm_scalaropt_dim(2.0, [1i64].as_slice(), false).clamp_min(1e-12);
             let similarities = (rows(&self.x) * means).sum_dim_intlist([1i64].as_slice(), false, Kind::Float) / lengths;
             let similarities = similarities.to_device(Device::Cpu).to_kind(Kind::Double);
-            all.extend(Vec::<f64>::try_from(similarities).unwrap_or_default());
+            all.extend(Vec::<f64>::try_from(similarities)?);
         }
-        all
+        Ok(all)
     }
 }
 
@@ -59,10 +59,10 @@ mod tests {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
         let labels = [0, 0, 1];
         let means = Means::new(&x, &labels, &[1.0; 3], 2);
-        let own = means.similarities(&labels, &labels);
+        let own = means.similarities(&labels, &labels).unwrap();
         // The first two have only each other; the third has nobody.
         assert_eq!(own, [0.0, 0.0, 0.0]);
-        let other = means.similarities(&labels, &[1, 1, 0]);
+        let other = means.similarities(&labels, &[1, 1, 0]).unwrap();
         let expected = [0.6, 0.8, (0.6 + 0.8) / 2.0f64.sqrt()];
         assert!(other.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{other:?}");
     }
@@ -71,6 +71,6 @@ mod tests {
     fn samples_of_weight_zero_do_not_draw_the_mean() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
         let means = Means::new(&x, &[0, 0, 1], &[1.0, 0.0, 1.0], 2);
-        assert!((means.similarities(&[0, 0, 1], &[0, 0, 0])[2] - 0.6).abs() < 1e-6);
+        assert!((means.similarities(&[0, 0, 1], &[0, 0, 0]).unwrap()[2] - 0.6).abs() < 1e-6);
     }
 }

@@ -76,7 +76,8 @@ impl Audit {
             .collect();
         drop(dataset);
         let recipe = &run.resolved.recipe;
-        let inputs = training.part.inputs.to_device(device);
+        let inputs = guard(|| Ok(training.part.inputs.to_device(device)))
+            .map_err(|source| Error::Torch { during: "moving the training set", source })?;
         let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
         let weights = weights::of_run(run, &training.part, &embeddings)?;
         let title = run.folder.display().to_string();
@@ -92,11 +93,12 @@ impl Audit {
         title: String,
     ) -> Result<Self> {
         let NoisyPart { part, flipped, samples } = training;
-        let torch = |source| Error::Torch { during: "comparing embeddings with class means", source };
-        let means = guard(|| Ok(means::Means::new(embeddings, &part.labels, &weights.values, part.class_names.len())))
-            .map_err(torch)?;
         let votes = neighbours::votes(embeddings, &part.labels, &weights.values, neighbours)?;
-        let mut ranked = evidence::collect(&part, &samples, &weights, &means, &votes);
+        let mut ranked = guard(|| {
+            let means = means::Means::new(embeddings, &part.labels, &weights.values, part.class_names.len());
+            evidence::collect(&part, &samples, &weights, &means, &votes)
+        })
+        .map_err(|source| Error::Torch { during: "comparing embeddings with class means", source })?;
         let is_known = flipped.contains(&true);
         if is_known {
             ranked.iter_mut().for_each(|evidence| evidence.original = Some(originals[evidence.row].clone()));
