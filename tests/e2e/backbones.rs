@@ -95,7 +95,6 @@ fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on
     for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
         let sandbox = sandbox();
         let whole = run(&sandbox, "whole", sets);
-        // One epoch, then as many as wanted: not the same recipe, so the checkpoint is moved by hand.
         let mut args = vec!["run", "r.toml", "--out", "cut", "--threads", "1"];
         sets.iter().for_each(|set| args.extend(["--set", set]));
         let mut child = Command::new(curricle_tests::program())
@@ -164,7 +163,14 @@ fn embeddings_of_a_run_evaluate_to_its_result() {
     assert_eq!(folder.len(), 16 * 8);
     assert_eq!(folder, embeddings(&sandbox.path("list.safetensors")));
     assert_eq!(folder, embeddings(&sandbox.path("again.safetensors")));
-    assert_eq!(folder[8 * 8..], embeddings(&sandbox.path("test.safetensors")), "the second half of the classes tests");
+    // The second half of the classes tests; batches of another size may round differently.
+    assert!(apart(&folder[8 * 8..], &embeddings(&sandbox.path("test.safetensors"))) < 1e-5);
+}
+
+/// The largest difference between two lists of one length.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
 fn embeddings(file: &Path) -> Vec<f32> {
@@ -213,9 +219,50 @@ fn an_exported_model_gives_the_same_embeddings_in_python() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
         let theirs: Vec<f32> = serde_json::from_slice(&output.stdout).unwrap();
-        let ours = embeddings(&sandbox.path("e.safetensors"));
-        let apart = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert_eq!(ours.len(), theirs.len());
+        let apart = apart(&embeddings(&sandbox.path("e.safetensors")), &theirs);
         assert!(apart < 1e-5, "{backbone}: embeddings differ by {apart}");
+    }
+}
+
+/// On the stand-in device, or on a real GPU where there is one and `CURRICLE_TEST_GPU` is set.
+fn on(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        sandbox.curricle(args.iter().copied())
+    } else {
+        sandbox.curricle_on_fakecuda(args.iter().copied())
+    }
+}
+
+#[test]
+fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
+    let sandbox = sandbox();
+    let real = std::env::var_os("CURRICLE_TEST_GPU").is_some();
+    let cases: [&[&str]; 3] = [
+        &["backbone.name=mobilenet_v2", "backbone.pooling=average_max", "train.head_epochs=1"],
+        &["backbone.name=bn_inception", "backbone.frozen=true", "backbone.normalise=caffe_bgr"],
+        &["backbone.name=efficientnet_b0", "train.epochs=1", "groups.\"backbone.features.0\".lr_scale=0"],
+    ];
+    for (number, sets) in cases.into_iter().enumerate() {
+        let run = |device: &str| {
+            let out = format!("{device}-{number}");
+            let mut args = vec!["run", "r.toml", "--out", &out, "--threads", "1", "--device", device, "--json"];
+            sets.iter().for_each(|set| args.extend(["--set", set]));
+            let result = on(&sandbox, &args).assert().success().json();
+            (result["trained"].clone(), run_folder(&sandbox.path(&out)))
+        };
+        let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
+        // Dropping blocks at random draws from the device's own generator.
+        if !real && !sets[0].contains("efficientnet") {
+            assert_eq!(on_cpu, on_cuda, "{sets:?}");
+        }
+        let embed = |device: &str, out: &str| {
+            let args = ["embed", path(&folder), "--data", "test", "--out", out, "--device", device, "--threads", "1"];
+            on(&sandbox, &args).assert().success();
+            embeddings(&sandbox.path(out))
+        };
+        let apart = apart(&embed("cpu", "cpu.safetensors"), &embed("cuda", "cuda.safetensors"));
+        assert!(apart < 1e-4, "{sets:?}: {apart}");
+        on(&sandbox, &["export", path(&folder), "--out", "model.pt"]).assert().success();
+        assert!(sandbox.path("model.pt").metadata().unwrap().len() > 1_000_000);
     }
 }

@@ -10,7 +10,7 @@ use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, check, completions, doctor, embed, eval, explain, export, list, plugin, probe, run, schema,
+    audit, bench, check, completions, doctor, embed, eval, explain, export, list, plugin, probe, run, schema, tune,
 };
 use std::process::ExitCode;
 
@@ -31,6 +31,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Bench(bench::Args),
+    Tune(tune::Args),
     Audit(audit::Args),
     Check(check::Args),
     Explain(explain::Args),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),

@@ -19,6 +19,7 @@ mod probe_loss;
 mod probe_weights;
 pub mod run;
 pub mod schema;
+pub mod tune;
 
 use curricle_engine::Result;
 use curricle_engine::device::DeviceChoice;

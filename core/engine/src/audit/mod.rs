@@ -69,8 +69,7 @@ impl Audit {
         device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
         let dataset = run.dataset()?;
-        let labels = run.labels(&dataset.train)?;
-        let training = labels.training_set(&dataset.train, run.removed_flipped())?;
+        let training = run.training(&dataset.train)?;
         let originals: Vec<String> = (training.samples.iter())
             .map(|&sample| dataset.train.class_names[dataset.train.labels[sample] as usize].clone())
             .collect();

@@ -1,10 +1,9 @@
 //! What the runs of a bench came to, over seeds.
 
-use super::Finished;
 use crate::recipe::SweepRun;
 use crate::run::RunResult;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Mean and spread of a number over seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -46,21 +45,20 @@ pub struct Row {
     pub missing: usize,
 }
 
-/// One row for each method and case, in the order of the plan; first a row for the untrained
-/// model, which does not depend on the method.
-pub fn summarise(planned: &[SweepRun], finished: &[Finished]) -> Vec<Row> {
-    let results: BTreeMap<usize, &RunResult> =
-        finished.iter().filter_map(|run| Some((run.index, run.result.as_ref().ok()?))).collect();
+/// One row for each method and case, in the order of the plan; first the untrained model, which
+/// does not depend on the method. `results` are by place in the plan.
+pub fn summarise(planned: &[SweepRun], results: &BTreeMap<usize, &RunResult>) -> Vec<Row> {
     let mut groups: Vec<(&str, Option<&str>, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<(&str, Option<&str>), usize> = HashMap::new();
     for (index, run) in planned.iter().enumerate() {
         let key = (run.method.as_str(), run.case.as_deref());
-        match groups.iter_mut().find(|(method, case, _)| (*method, *case) == key) {
-            Some((_, _, members)) => members.push(index),
-            None => groups.push((key.0, key.1, vec![index])),
-        }
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push((key.0, key.1, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].2.push(index);
     }
-    let mut rows = Vec::new();
-    rows.extend(untrained(planned, &results));
+    let mut rows = untrained(planned, results);
     for (method, case, members) in groups {
         let done: Vec<_> = members.iter().filter_map(|index| results.get(index).copied()).collect();
         let mut values = collect(done.iter().map(|run| run.trained.scalars()));
@@ -80,14 +78,33 @@ pub fn summarise(planned: &[SweepRun], finished: &[Finished]) -> Vec<Row> {
 }
 
 /// The untrained model over seeds. Every method starts from the same one, so one run per seed is
-/// enough.
-fn untrained(planned: &[SweepRun], results: &BTreeMap<usize, &RunResult>) -> Option<Row> {
-    let mut by_seed: BTreeMap<u64, &RunResult> = BTreeMap::new();
+/// enough; cases share a row if they do not change it either.
+fn untrained(planned: &[SweepRun], results: &BTreeMap<usize, &RunResult>) -> Vec<Row> {
+    let mut cases: Vec<(Option<&str>, BTreeMap<u64, &RunResult>)> = Vec::new();
     for (index, result) in results {
-        by_seed.entry(planned[*index].resolved.recipe.seed).or_insert(result);
+        let run = &planned[*index];
+        let (case, seed) = (run.case.as_deref(), run.resolved.recipe.seed);
+        let place = cases.iter().position(|(other, _)| *other == case).unwrap_or_else(|| {
+            cases.push((case, BTreeMap::new()));
+            cases.len() - 1
+        });
+        cases[place].1.entry(seed).or_insert(result);
     }
-    let values = collect(by_seed.values().map(|run| run.untrained.scalars()));
-    (!values.is_empty()).then(|| Row { method: "untrained".into(), case: None, values, seconds: None, missing: 0 })
+    let row = |case: Option<&str>, by_seed: &BTreeMap<u64, &RunResult>| {
+        let values = collect(by_seed.values().map(|run| run.untrained.scalars()));
+        let case = case.map(Into::into);
+        (!values.is_empty()).then(|| Row { method: "untrained".into(), case, values, seconds: None, missing: 0 })
+    };
+    let mut all: BTreeMap<u64, &RunResult> = BTreeMap::new();
+    let mut shared = true;
+    for (seed, result) in cases.iter().flat_map(|(_, by_seed)| by_seed) {
+        let first = all.entry(*seed).or_insert(result);
+        shared &= first.untrained == result.untrained;
+    }
+    match shared {
+        true => row(None, &all).into_iter().collect(),
+        false => cases.iter().filter_map(|(case, by_seed)| row(*case, by_seed)).collect(),
+    }
 }
 
 fn collect(runs: impl Iterator<Item = Vec<(String, f64)>>) -> BTreeMap<String, Spread> {

@@ -13,6 +13,7 @@ mod pictures;
 mod sources;
 mod split;
 mod strokes;
+pub mod validation;
 
 pub use feed::{Feed, Samples};
 pub use files::Files;

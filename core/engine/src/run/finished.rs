@@ -6,10 +6,10 @@
 use super::manifest::{FORMAT, Manifest, RunResult};
 use super::saved::SavedModel;
 use crate::backbone::Model;
-use crate::data::noise::{self, NoisyLabels};
-use crate::data::{self, Dataset, Part};
+use crate::data::noise::{self, NoisyPart};
+use crate::data::{self, Dataset, Part, validation};
 use crate::files;
-use crate::recipe::{self, Resolved};
+use crate::recipe::{self, EvalOn, Resolved};
 use crate::registry::Registry;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -71,15 +71,16 @@ impl Finished {
         Ok(dataset)
     }
 
-    /// The labels the run was trained with, as its folder has them; `train` is the training part
-    /// of its data set.
-    pub fn labels(&self, train: &Part) -> Result<NoisyLabels> {
-        noise::load(&self.folder.join("labels.csv"), train)
-    }
-
-    /// Whether the samples with wrong labels were left out of training.
-    pub fn removed_flipped(&self) -> bool {
-        noise::removes_flipped(&self.resolved.recipe.noise)
+    /// The samples the run was trained on, with the labels it was trained with, as its folder has
+    /// them; `train` is the training part of its data set.
+    pub fn training(&self, train: &Part) -> Result<NoisyPart> {
+        let recipe = &self.resolved.recipe;
+        let labels = noise::load(&self.folder.join("labels.csv"), train)?;
+        let training = labels.training_set(train, noise::removes_flipped(&recipe.noise))?;
+        match recipe.eval.on {
+            EvalOn::Test => Ok(training),
+            EvalOn::Validation => Ok(validation::set_aside(&training, recipe.eval.validation_share)?.0),
+        }
     }
 
     /// The trained network.

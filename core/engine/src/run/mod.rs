@@ -15,6 +15,6 @@ mod saved;
 pub use embed::{EmbedSource, Embedded, embed};
 pub use finished::Finished;
 pub use folder::RunFolder;
-pub use life::{Outcome, RunOptions, execute};
+pub use life::{FAILURE, Outcome, RunOptions, execute};
 pub use manifest::{Conditions, FORMAT, Manifest, RunResult};
 pub use saved::{ModelSettings, SavedModel};
