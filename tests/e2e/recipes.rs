@@ -12,8 +12,8 @@ fn recipes(folder: &Path) -> Vec<PathBuf> {
         match path.is_dir() {
             true if path.ends_with("base") => {}
             true => found.extend(recipes(&path)),
-            false if path.extension() == Some("toml".as_ref()) => found.push(path),
-            false => {}
+            false if path.ends_with("base.toml") || path.extension() != Some("toml".as_ref()) => {}
+            false => found.push(path),
         }
     }
     found
