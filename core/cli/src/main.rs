@@ -10,7 +10,8 @@ use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, check, completions, doctor, embed, eval, explain, export, list, plugin, probe, run, schema, tune,
+    audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, run, schema,
+    tune,
 };
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ enum Command {
     Audit(audit::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Data(data::Args),
     List(list::Args),
     Plugin(plugin::Args),
     Schema(schema::Args),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Data(args) => data::run(args),
         Command::List(args) => list::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod bench;
 pub mod check;
 pub mod completions;
+pub mod data;
 pub mod doctor;
 pub mod embed;
 pub mod eval;

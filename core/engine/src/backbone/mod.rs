@@ -19,6 +19,7 @@ mod weights;
 pub use weights::WeightsReport;
 
 use crate::data::{Inputs, Layout, View};
+use crate::device::Compute;
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
 use crate::{Error, Result};
 use curricle_sdk::guard;
@@ -39,6 +40,7 @@ pub struct Model {
     network: Box<dyn ModuleT>,
     embedding: nn::Linear,
     normalise: Normalise,
+    compute: Compute,
     takes_images: bool,
     resting: bool,
     weights: Option<WeightsReport>,
@@ -116,7 +118,9 @@ impl Model {
             None => Normalise::Symmetric,
         };
         let takes_images = matches!(layout, Layout::Images { .. });
-        Ok(Self { variables, network: module, embedding, normalise, takes_images, resting: false, weights: None })
+        let compute = Compute::default();
+        let (resting, weights) = (false, None);
+        Ok(Self { variables, network: module, embedding, normalise, compute, takes_images, resting, weights })
     }
 
     fn move_to(&mut self, device: Device) {
@@ -124,26 +128,43 @@ impl Model {
         self.normalise.move_to(device);
     }
 
+    /// Changes how the network computes. Names, values and shapes of parameters stay.
+    pub fn set_compute(&mut self, compute: Compute) {
+        self.compute = compute;
+        let _no_grad = tch::no_grad_guard();
+        for mut tensor in self.variables.variables().into_values().filter(|tensor| tensor.dim() == 4) {
+            let arranged = compute.arrange(&tensor.detach());
+            tensor.set_data(&arranged);
+        }
+    }
+
     /// Unit-norm embeddings `[B, D]` of a batch of pictures (u8) or features (f32).
     pub fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
         self.embedded(&self.features(inputs, train))
     }
 
-    /// What the embedding layer sees of a batch `[B, F]`. Features that were computed before pass
-    /// through as they are.
+    /// What the embedding layer sees of a batch `[B, F]`, in f32. Features that were computed before
+    /// pass through as they are.
     pub fn features(&self, inputs: &Tensor, train: bool) -> Tensor {
+        let _autocast = self.compute.autocast(self.device());
         if !self.takes_images {
-            return self.network.forward_t(inputs, train);
+            return self.network.forward_t(inputs, train).to_kind(Kind::Float);
         }
         if inputs.kind() != Kind::Uint8 {
             return inputs.shallow_clone();
         }
-        let forward = |train| self.network.forward_t(&self.normalise.pixels(inputs), train);
+        // The bytes are arranged first, which is cheaper than arranging numbers.
+        let pixels = self.compute.arrange(&self.normalise.pixels(&self.compute.arrange(inputs)));
+        let forward = |train| self.network.forward_t(&pixels, train).to_kind(Kind::Float);
         if self.resting { tch::no_grad(|| forward(false)) } else { forward(train) }
     }
 
     fn embedded(&self, features: &Tensor) -> Tensor {
-        let raw = self.embedding.forward(features);
+        let raw = {
+            let _autocast = self.compute.autocast(self.device());
+            self.embedding.forward(features)
+        };
+        let raw = raw.to_kind(Kind::Float);
         let length = raw.norm_scalaropt_dim(2.0, [1i64].as_slice(), true).clamp_min(1e-12);
         raw / length
     }

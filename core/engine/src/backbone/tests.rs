@@ -1,7 +1,7 @@
 //! The networks against the ones they are copies of: `tests/golden/backbones.py` made the numbers.
 
 use super::*;
-use crate::recipe::{PoolingRecipe, VisionRecipe};
+use crate::recipe::{PoolingRecipe, Precision, VisionRecipe};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
@@ -193,6 +193,34 @@ fn a_network_that_does_not_fit_its_inputs_is_refused() {
     let layout = images().layout();
     let wrong = Model::build(&BackboneRecipe::Linear, &EmbeddingRecipe { size: 8 }, layout, 0, Device::Cpu);
     assert!(wrong.unwrap_err().to_string().contains("use `conv4`"));
+}
+
+#[test]
+fn short_numbers_and_layout_change_embeddings_by_rounding_only() {
+    // As programs do; short numbers need it on some machines.
+    crate::device::set_threads(None).unwrap();
+    for variant in NETWORKS {
+        let recipe = variant(VisionRecipe::default());
+        let mut model = model(&recipe, LAYOUT);
+        let exact = model.forward(&pictures(), false);
+        for (precision, channels_last, tolerance) in [
+            (Precision::F32, true, 1e-4),
+            (Precision::Bf16, false, 0.1),
+            (Precision::Bf16, true, 0.1),
+            (Precision::F16, true, 0.02),
+            (Precision::F32, false, 1e-7),
+        ] {
+            model.set_compute(Compute { precision, channels_last });
+            let embeddings = model.forward(&pictures(), false);
+            assert_eq!(embeddings.kind(), Kind::Float);
+            let difference = (embeddings - &exact).abs().max().double_value(&[]);
+            assert!(
+                difference < tolerance,
+                "{} in {precision}, channels last {channels_last}: {difference}",
+                recipe.name()
+            );
+        }
+    }
 }
 
 #[test]

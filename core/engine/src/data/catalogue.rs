@@ -1,11 +1,12 @@
 //! What a source says of its samples, before any picture is opened.
 
 use super::files::{Files, Place};
-use super::{Dataset, Inputs, Part};
-use crate::recipe::ImagesRecipe;
+use super::inspect::{Look, inspect};
+use super::packed::Packed;
+use super::{BadFile, Dataset, Inputs, Part};
+use crate::recipe::{ImagesRecipe, OnBadImage};
 use crate::{Error, Result};
-use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,58 +47,125 @@ impl Catalogue {
         Self { root, class_names, train, test }
     }
 
-    /// Reads all files once to know their contents, and makes a data set of them.
-    pub fn open(self, images: &ImagesRecipe) -> Result<Dataset> {
+    /// All files, each once.
+    pub fn files(&self) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let entries = self.train.iter().chain(&self.test).map(|entry| entry.path.as_str());
+        entries.filter(|path| seen.insert(*path)).collect()
+    }
+
+    /// Looks at all files and makes a data set of them.
+    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
         check(images)?;
-        for (entries, what) in [(&self.train, "train"), (&self.test, "test")] {
-            let classes: BTreeSet<usize> = entries.iter().map(|entry| entry.class).collect();
-            if classes.len() < 2 {
-                return Err(Error::Format {
-                    path: self.root,
-                    message: format!("has {} classes to {what}, but two are needed", classes.len()),
-                });
+        let paths = self.files();
+        let look = match images.on_bad_image {
+            OnBadImage::Error => Look::Contents,
+            OnBadImage::Skip => Look::Pixels,
+        };
+        tracing::info!("looking at {} files in `{}`", paths.len(), self.root.display());
+        let findings = inspect(&self.root, &paths, look, &|| ());
+        let (mut places, mut bad) = (HashMap::new(), Vec::new());
+        for (path, finding) in paths.iter().zip(findings) {
+            match finding {
+                Ok(hash) => {
+                    places.insert(*path, Place { path: self.root.join(path), hash });
+                }
+                Err(error) => bad.push((*path, error)),
             }
         }
+        let skipped = self.judge(images.on_bad_image, paths.len(), bad)?;
+        let packed = match cache {
+            Some(folder) => {
+                let all: Vec<Place> = places.values().cloned().collect();
+                Some(Arc::new(Packed::open(folder, &all, images.shrink)?))
+            }
+            None => None,
+        };
         let settings = Arc::new(images.clone());
-        let train = self.part(&self.train, &settings)?;
-        let test = self.part(&self.test, &settings)?;
-        let query = self.test.iter().any(|entry| entry.query);
-        let query = query.then(|| self.test.iter().map(|entry| entry.query).collect());
-        Dataset::new(train, test, query)
+        let files = |places: Vec<Place>| Files::new(places, settings.clone()).with_cache(packed.clone());
+        let train = self.part(&self.train, "train", &places, files)?;
+        let test = self.part(&self.test, "test", &places, files)?;
+        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
+        let query: Vec<bool> = self.test.iter().filter(there).map(|entry| entry.query).collect();
+        let dataset = Dataset::new(train, test, query.contains(&true).then_some(query))?;
+        Ok(Dataset { skipped, ..dataset })
     }
 
-    fn part(&self, entries: &[Entry], settings: &Arc<ImagesRecipe>) -> Result<Part> {
-        part(&self.root, entries, &self.class_names, settings)
+    /// What to do about bad files.
+    fn judge(&self, policy: OnBadImage, files: usize, bad: Vec<(&str, Error)>) -> Result<Vec<BadFile>> {
+        let count = bad.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if policy == OnBadImage::Error || count == files {
+            let more = if count > 1 {
+                format!(" ({} of {files} files in `{}` cannot be read)", count, self.root.display())
+            } else {
+                String::new()
+            };
+            let first = bad.into_iter().next().map(|(_, error)| error.to_string()).unwrap_or_default();
+            return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
+        }
+        let skipped: Vec<BadFile> = bad.into_iter().map(|(path, error)| BadFile::of(path, error)).collect();
+        tracing::warn!("{count} of {files} files in `{}` are bad and left out", self.root.display());
+        for BadFile { path, problem } in &skipped {
+            tracing::info!("left out: `{path}` {problem}");
+        }
+        Ok(skipped)
+    }
+
+    /// A part, without the files that have no place.
+    fn part(
+        &self,
+        entries: &[Entry],
+        what: &str,
+        places: &HashMap<&str, Place>,
+        files: impl Fn(Vec<Place>) -> Files,
+    ) -> Result<Part> {
+        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
+        let entries: Vec<&Entry> = entries.iter().filter(there).collect();
+        let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
+        let (labels, class_names) = super::part::close_gaps(&labels, &self.class_names);
+        if class_names.len() < 2 {
+            return Err(Error::Format {
+                path: self.root.clone(),
+                message: format!("has {} classes to {what}, but two are needed", class_names.len()),
+            });
+        }
+        let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
+        Ok(Part {
+            inputs: Inputs::Files(files(entries.iter().filter_map(place).collect())),
+            labels,
+            class_names,
+            paths: entries.iter().map(|entry| entry.path.clone()).collect(),
+        })
     }
 }
 
-/// Pictures that are no data set: nothing is split.
+/// Pictures that are no data set: nothing is split, and every one of them must be readable.
 pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
     check(images)?;
-    part(root, entries, class_names, &Arc::new(images.clone()))
-}
-
-fn part(root: &Path, entries: &[Entry], class_names: &[String], settings: &Arc<ImagesRecipe>) -> Result<Part> {
-    let places = entries.par_iter().map(|entry| place(root, entry)).collect::<Result<Vec<_>>>()?;
+    let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
+    let places = paths.iter().zip(hashes).map(|(path, hash)| Place { path: root.join(path), hash });
     let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
     let (labels, class_names) = super::part::close_gaps(&labels, class_names);
     Ok(Part {
-        inputs: Inputs::Files(Files::new(places, settings.clone())),
+        inputs: Inputs::Files(Files::new(places, Arc::new(images.clone()))),
         labels,
         class_names,
         paths: entries.iter().map(|entry| entry.path.clone()).collect(),
     })
 }
 
-fn place(root: &Path, entry: &Entry) -> Result<Place> {
-    let path = root.join(&entry.path);
-    let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
-    Ok(Place { hash: blake3::hash(&bytes), path })
-}
-
 /// Refuses settings that contradict each other.
 fn check(images: &ImagesRecipe) -> Result<()> {
     let (size, resize) = (images.size, images.resize());
+    if let Some(shrink) = images.shrink.filter(|shrink| *shrink < size) {
+        return Err(Error::Usage(format!(
+            "`images.shrink` is {shrink}, less than `images.size`, {size}: pictures would be reduced and enlarged again"
+        )));
+    }
     if resize < size {
         return Err(Error::Usage(format!(
             "`images.resize` is {resize}, less than `images.size`, {size}: what is cut out must fit into the picture"

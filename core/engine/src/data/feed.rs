@@ -8,6 +8,7 @@ use super::files::Files;
 use super::images::{Pipeline, View, Visit};
 use super::part::Inputs;
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -92,7 +93,7 @@ struct Workshop {
     /// Batches nobody works on yet.
     waiting: VecDeque<Vec<Visit>>,
     /// Batches the threads work on, in order.
-    begun: VecDeque<Arc<Bench>>,
+    begun: VecDeque<Arc<Tray>>,
     /// `None` tells the threads to go home.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -102,7 +103,7 @@ struct Workshop {
 struct Job {
     visit: Visit,
     slot: usize,
-    bench: Arc<Bench>,
+    tray: Arc<Tray>,
 }
 
 impl Workshop {
@@ -130,33 +131,33 @@ impl Workshop {
     /// Gives the next batch to the threads.
     fn begin(&mut self) -> Result<()> {
         let (Some(visits), Some(jobs)) = (self.waiting.pop_front(), &self.jobs) else { return Ok(()) };
-        let bench = Arc::new(Bench::new(visits.len(), &self.files, self.device)?);
+        let tray = Arc::new(Tray::new(visits.len(), &self.files, self.device)?);
         for (slot, visit) in visits.into_iter().enumerate() {
-            // Nobody listens only if all threads have ended, which `Bench::finish` notices.
-            let _ = jobs.send(Job { visit, slot, bench: bench.clone() });
+            // The threads listen as long as the sender is there.
+            let _ = jobs.send(Job { visit, slot, tray: tray.clone() });
         }
-        self.begun.push_back(bench);
+        self.begun.push_back(tray);
         Ok(())
     }
 
     fn next(&mut self) -> Result<Tensor> {
         self.begin()?;
-        let bench = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
-        bench.finish()?;
+        let tray = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
+        tray.finish()?;
         if self.device == Device::Cpu {
-            return Ok(bench.batch.shallow_clone());
+            return Ok(tray.batch.shallow_clone());
         }
         // Page-locked memory is copied while the program goes on, and libtorch keeps it until then.
-        bench.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
+        tray.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
     }
 }
 
 impl Drop for Workshop {
     fn drop(&mut self) {
         self.jobs = None;
-        self.begun.iter().for_each(|bench| bench.give_up());
+        self.begun.iter().for_each(|tray| tray.give_up());
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so to whoever waited for its batch.
+            // Threads do not panic: their work is guarded.
             let _ = thread.join();
         }
     }
@@ -179,38 +180,18 @@ fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
     let mut pipeline = Pipeline::default();
     loop {
         let job = lock(queue).recv();
-        let Ok(Job { visit, slot, bench }) = job else { return };
-        let _done = Done { bench: &bench };
-        if bench.wanted() {
-            let loaded = files.load(&mut pipeline, view, visit, bench.slot(slot));
-            if let Err(error) = loaded {
-                bench.fail(slot, error);
-            }
-        }
-    }
-}
-
-/// Tells the bench that one of its pictures is dealt with, even if making it panicked.
-struct Done<'a> {
-    bench: &'a Bench,
-}
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.bench.state);
-        state.left -= 1;
-        if std::thread::panicking() {
-            let error =
-                Error::Failed("a thread that decodes images panicked, which is a mistake in the program".into());
-            state.failed.get_or_insert((0, error));
-        }
-        self.bench.changed.notify_all();
+        let Ok(Job { visit, slot, tray }) = job else { return };
+        let loaded = match tray.wanted() {
+            true => guard(|| Ok(files.load(&mut pipeline, view, visit, tray.slot(slot)))),
+            false => Ok(Ok(())),
+        };
+        tray.done(slot, loaded.unwrap_or_else(|source| Err(Error::Torch { during: "transforming images", source })));
     }
 }
 
 /// The memory of one batch, into which threads put pictures.
 #[derive(Debug)]
-struct Bench {
+struct Tray {
     batch: Tensor,
     /// Where the pictures of `batch` are.
     pixels: *mut u8,
@@ -229,13 +210,13 @@ struct State {
     wanted: bool,
 }
 
-// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the bench; each slot of it is
+// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the tray; each slot of it is
 // written by one thread, and read only after all are done.
-unsafe impl Send for Bench {}
+unsafe impl Send for Tray {}
 // SAFETY: as above.
-unsafe impl Sync for Bench {}
+unsafe impl Sync for Tray {}
 
-impl Bench {
+impl Tray {
     fn new(size: usize, files: &Files, device: Device) -> Result<Self> {
         let side = files.settings().size as i64;
         let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
@@ -257,12 +238,17 @@ impl Bench {
         unsafe { std::slice::from_raw_parts_mut(self.pixels.add(slot * self.bytes), self.bytes) }
     }
 
-    fn fail(&self, slot: usize, error: Error) {
+    /// One picture is dealt with.
+    fn done(&self, slot: usize, result: Result<()>) {
         let mut state = lock(&self.state);
+        state.left -= 1;
         // The first in the batch, whichever thread is faster.
-        if state.failed.as_ref().is_none_or(|(other, _)| slot < *other) {
+        if let Err(error) = result
+            && state.failed.as_ref().is_none_or(|(other, _)| slot < *other)
+        {
             state.failed = Some((slot, error));
         }
+        self.changed.notify_all();
     }
 
     fn wanted(&self) -> bool {
@@ -283,7 +269,87 @@ impl Bench {
     }
 }
 
-/// A thread that panicked has left nothing half done here.
+/// Nothing is left half done under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::files::Place;
+    use crate::recipe::ImagesRecipe;
+    use std::path::Path;
+
+    /// Pictures of noise that differ, the last of which is broken.
+    fn pictures(folder: &Path, count: u8) -> Files {
+        let place = |i: u8| {
+            let path = folder.join(format!("{i}.png"));
+            let pixels =
+                (0..40 * 30 * 3u32).map(|p| (p.wrapping_mul(2_654_435_761) >> (8 + i % 8)) as u8 ^ i).collect();
+            image::RgbImage::from_raw(40, 30, pixels).unwrap().save(&path).unwrap();
+            Place { hash: blake3::hash(&[i]), path }
+        };
+        let places: Vec<Place> = (0..count).map(place).collect();
+        std::fs::write(&places[count as usize - 1].path, b"broken").unwrap();
+        Files::new(places, Arc::new(ImagesRecipe { size: 16, ..ImagesRecipe::default() }))
+    }
+
+    fn all(inputs: &Inputs, batches: &[Vec<i64>], start: usize, view: View) -> Vec<(Vec<i64>, Tensor)> {
+        let feed = inputs.feed(batches, start, view, Device::Cpu).unwrap();
+        let read = |samples: Result<Samples>| {
+            let samples = samples.unwrap();
+            (Vec::<i64>::try_from(samples.ids).unwrap(), samples.inputs)
+        };
+        feed.map(read).collect()
+    }
+
+    #[test]
+    fn batches_come_in_order_and_a_resumed_epoch_sees_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 8));
+        // More batches than are made ready ahead, and samples that come again.
+        let batches: Vec<Vec<i64>> = (0..9).map(|b| vec![b % 7, 0, (b + 3) % 7]).collect();
+        let view = View::Train { seed: 5, epoch: 1 };
+        let whole = all(&inputs, &batches, 0, view);
+        assert_eq!(whole.len(), 9);
+        for ((ids, pictures), batch) in whole.iter().zip(&batches) {
+            assert_eq!((ids, pictures.size()), (batch, vec![3, 3, 16, 16]));
+        }
+        assert_ne!(whole[1].1.get(1), whole[2].1.get(1), "a sample is augmented differently when it comes again");
+        let rest = all(&inputs, &batches, 6, view);
+        assert_eq!(rest.len(), 3);
+        assert!(rest.iter().zip(&whole[6..]).all(|(a, b)| a == b));
+        let one = |sample: i64| all(&inputs, &[vec![sample]], 0, View::Eval).remove(0).1;
+        assert_eq!(all(&inputs, &[vec![2, 3]], 0, View::Eval)[0].1.get(1), one(3).get(0));
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_ends_the_feed() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 3));
+        let batches = vec![vec![0, 1], vec![1, 2, 2], vec![0]];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+        let message = feed.next().unwrap().unwrap_err().to_string();
+        assert!(message.contains("2.png`: is no picture"), "{message}");
+        assert!(feed.next().is_none());
+    }
+
+    #[test]
+    fn a_feed_can_be_left_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 5));
+        let batches = vec![vec![0, 1, 2, 3]; 50];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+    }
+
+    #[test]
+    fn what_is_in_memory_is_gathered() {
+        let inputs = Inputs::Features(Tensor::from_slice(&[1.0f32, 2.0, 3.0]).view([3, 1]));
+        let fed = all(&inputs, &[vec![0], vec![2, 1]], 1, View::Eval);
+        assert_eq!(fed.len(), 1);
+        assert_eq!(Vec::<f32>::try_from(fed[0].1.flatten(0, -1)).unwrap(), [3.0, 2.0]);
+    }
 }

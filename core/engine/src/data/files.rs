@@ -1,6 +1,7 @@
 //! Pictures in files, decoded when they are needed.
 
 use super::images::{Pipeline, View, Visit};
+use super::packed::Packed;
 use crate::recipe::ImagesRecipe;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -13,6 +14,7 @@ use tch::{Kind, Tensor};
 pub struct Files {
     places: Arc<[Place]>,
     settings: Arc<ImagesRecipe>,
+    packed: Option<Arc<Packed>>,
 }
 
 /// A file and its contents.
@@ -27,7 +29,12 @@ pub struct Place {
 impl Files {
     /// Pictures at these places.
     pub fn new(places: impl IntoIterator<Item = Place>, settings: Arc<ImagesRecipe>) -> Self {
-        Self { places: places.into_iter().collect(), settings }
+        Self { places: places.into_iter().collect(), settings, packed: None }
+    }
+
+    /// The same, taken from a cache of decoded pictures.
+    pub(super) fn with_cache(self, packed: Option<Arc<Packed>>) -> Self {
+        Self { packed, ..self }
     }
 
     /// How many there are.
@@ -57,12 +64,15 @@ impl Files {
 
     /// Fills `out` with what the network sees of one sample.
     pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Visit, out: &mut [u8]) -> Result<()> {
-        pipeline.load(self.path(visit.sample), &self.settings, view, visit, out)
+        let Place { path, hash } = &self.places[visit.sample];
+        let at_hand = self.packed.as_ref().and_then(|packed| packed.get(hash));
+        pipeline.load(path, at_hand, &self.settings, view, visit, out)
     }
 
     /// Some of them, in the order given.
     pub fn select(&self, samples: &[usize]) -> Self {
-        Self::new(samples.iter().map(|s| self.places[*s].clone()), self.settings.clone())
+        let places = samples.iter().map(|s| self.places[*s].clone());
+        Self::new(places, self.settings.clone()).with_cache(self.packed.clone())
     }
 
     /// Adds what the network can see of them: the contents of the files and what becomes of them.
@@ -72,8 +82,9 @@ impl Files {
             hasher.update(place.hash.as_bytes());
         });
         // Leaving out bad files shows in which are there.
-        let ImagesRecipe { size, resize: _, crop, flip, jitter, interpolation, on_bad_image: _ } = &*self.settings;
-        let settings = (size, self.settings.resize(), crop, flip, jitter, interpolation);
+        let ImagesRecipe { size, resize: _, shrink, crop, flip, jitter, interpolation, on_bad_image: _ } =
+            &*self.settings;
+        let settings = (size, self.settings.resize(), shrink, crop, flip, jitter, interpolation);
         hasher.update(format!("{settings:?}").as_bytes());
     }
 

@@ -1,13 +1,17 @@
 //! Data sets, splits and label noise.
 
 mod catalogue;
+mod check;
 mod columns;
 mod features;
 mod feed;
 mod files;
 mod hash;
 mod images;
+mod inspect;
+mod ledger;
 pub mod noise;
+mod packed;
 pub(crate) mod part;
 mod pictures;
 mod sources;
@@ -15,6 +19,7 @@ mod split;
 mod strokes;
 pub mod validation;
 
+pub use check::{BadFile, DataReport, PartReport, check};
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
@@ -24,6 +29,7 @@ pub use pictures::{Pictures, pictures};
 use crate::Result;
 use crate::recipe::{DataRecipe, ImagesRecipe};
 use sources::Listed;
+use std::path::Path;
 
 /// A data set, split into training and test classes.
 #[derive(Debug)]
@@ -37,12 +43,14 @@ pub struct Dataset {
     /// Hash of inputs, labels and class names of both parts: runs with the same hash saw the same
     /// data. Paths do not count, so that data may lie in different places.
     pub hash: String,
+    /// Bad files that were left out.
+    pub skipped: Vec<BadFile>,
 }
 
 impl Dataset {
     fn new(train: Part, test: Part, query: Option<Vec<bool>>) -> Result<Self> {
         let hash = hash::of_parts(&[&train, &test], query.as_deref())?;
-        Ok(Self { train, test, query, hash })
+        Ok(Self { train, test, query, hash, skipped: Vec::new() })
     }
 
     /// The first half of the classes trains, the second half tests.
@@ -54,8 +62,14 @@ impl Dataset {
 
 /// Draws or reads the data set a recipe names, and splits it.
 pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
+    load_cached(recipe, images, None)
+}
+
+/// The same with a folder for decoded pictures: whoever comes first fills it, and nothing but the
+/// time of later runs changes.
+pub fn load_cached(recipe: &DataRecipe, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
     match sources::list(recipe)? {
-        Listed::Files(catalogue) => catalogue.open(images),
+        Listed::Files(catalogue) => catalogue.open(images, cache),
         Listed::Memory(whole) => Dataset::halves(&whole),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::files::Files;
 use crate::{Error, Result};
+use std::fmt;
 use tch::{Device, Kind, Tensor};
 
 /// The shape of one sample.
@@ -21,6 +22,15 @@ pub enum Layout {
         /// Its length.
         size: i64,
     },
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Layout::Images { channels, height, width } => write!(f, "{channels} x {height} x {width} pixels"),
+            Layout::Features { size } => write!(f, "{size} features"),
+        }
+    }
 }
 
 /// What the network sees of each sample.

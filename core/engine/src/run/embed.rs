@@ -2,6 +2,7 @@
 
 use super::saved::SavedModel;
 use crate::data::{self, Inputs, Layout, Part};
+use crate::device::Compute;
 use crate::{Error, Result, files, tensor_file};
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
@@ -47,7 +48,8 @@ pub fn embed(
     progress: impl FnMut(usize, usize),
 ) -> Result<Embedded> {
     let samples = samples(saved, source)?;
-    let model = saved.build(device)?;
+    let mut model = saved.build(device)?;
+    model.set_compute(Compute::exact(saved.layout()?, device));
     let embeddings = model.embed_with(&samples.inputs.to_device(device), batch_size, progress)?;
     let embeddings = embeddings.to_kind(Kind::Float);
     let embedded = Embedded {

@@ -1,6 +1,7 @@
 //! What a run was made with, and what it came to.
 
 use crate::backbone::WeightsReport;
+use crate::data::BadFile;
 use crate::eval::Metrics;
 use crate::recipe::PluginFile;
 use crate::{Error, Result};
@@ -49,6 +50,9 @@ pub struct Manifest {
     pub weights: Option<WeightsReport>,
     /// What comparisons rely on.
     pub conditions: Conditions,
+    /// Bad files that were left out of the data set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_files: Vec<BadFile>,
 }
 
 impl Manifest {

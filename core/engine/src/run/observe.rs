@@ -5,8 +5,9 @@ use crate::Result;
 use crate::data::{Layout, Part};
 use crate::eval::{self, Metrics};
 use crate::recipe::TrackRecipe;
-use crate::track::{Tracker, grid};
+use crate::track::{Tracker, grid, profile};
 use crate::train::StepReport;
+use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
 /// Queries and neighbours in a retrieval grid.
@@ -20,21 +21,18 @@ const PICTURE: i64 = 96;
 
 /// Writes what happened in some steps.
 pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
-    let seconds = report.times.total.as_secs_f64().max(f64::MIN_POSITIVE);
-    let share = |part: std::time::Duration| part.as_secs_f64() / seconds;
+    let seconds = report.total.as_secs_f64().max(f64::MIN_POSITIVE);
+    let share = |part: Duration| part.as_secs_f64() / seconds;
     let mut scalars = vec![("train/loss".to_string(), report.loss)];
     scalars.extend(report.learning_rates.iter().map(|(group, lr)| (format!("train/lr/{group}"), *lr)));
     scalars.extend(report.scalars.iter().cloned());
     scalars.extend([
         ("time/step_ms".to_string(), 1e3 * seconds / report.steps as f64),
         ("time/images_per_second".to_string(), report.samples as f64 / seconds),
-        ("time/share/data".to_string(), share(report.times.data)),
-        ("time/share/forward".to_string(), share(report.times.forward)),
-        ("time/share/loss".to_string(), share(report.times.loss)),
-        ("time/share/backward".to_string(), share(report.times.backward)),
-        ("time/share/optimizer".to_string(), share(report.times.optimizer)),
-        ("time/share/outside".to_string(), share(report.times.outside())),
     ]);
+    let parts = profile::Part::STEP.iter();
+    scalars.extend(parts.map(|&part| (format!("time/share/{}", part.name()), share(report.times.get(part)))));
+    scalars.push(("time/share/outside".into(), share(report.total.saturating_sub(report.times.sum()))));
     tracker.scalars(&scalars, report.global_step, report.epoch + 1)
 }
 

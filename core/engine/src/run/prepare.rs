@@ -5,11 +5,13 @@ use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
 use crate::data::{self, Inputs, Part, validation};
+use crate::device::Compute;
 use crate::recipe::{EvalOn, EvalRecipe, Resolved};
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, device};
 use curricle_sdk::{Shape, guard};
+use std::path::Path;
 use std::time::Instant;
 use tch::Device;
 
@@ -31,17 +33,22 @@ pub(super) struct Prepared<'a> {
     pub manifest: Manifest,
 }
 
-pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Result<Prepared<'_>> {
+pub(super) fn prepare<'a>(
+    resolved: &'a Resolved,
+    device: Device,
+    threads: usize,
+    image_cache: Option<&Path>,
+) -> Result<Prepared<'a>> {
     let recipe = &resolved.recipe;
-    let dataset = data::load(&recipe.data, &recipe.images)?;
+    let dataset = data::load_cached(&recipe.data, &recipe.images, image_cache)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
     let (training, mut test, query) = match recipe.eval.on {
         EvalOn::Test => (training, dataset.test, dataset.query),
         EvalOn::Validation => {
-            let (training, test) = validation::set_aside(&training, recipe.eval.validation_share)?;
-            (training, test, None)
+            let (training, validation) = validation::set_aside(&training, recipe.eval.validation_share)?;
+            (training, validation, None)
         }
     };
 
@@ -61,6 +68,9 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         labels: labels_identity(&noise, removed, &recipe.eval),
         initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
     };
+    let compute = Compute::choose(&recipe.train, layout, device);
+    tracing::info!("network computes in {compute}");
+    model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(resolved, &shape, device)?;
     let mut set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
@@ -91,6 +101,7 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         recipe_hash_without_plugins: resolved.hash_without_plugins(),
         weights: model.weights().cloned(),
         conditions,
+        skipped_files: dataset.skipped,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, test_inputs, query, manifest })

@@ -68,7 +68,8 @@ impl Window {
         Self::cut((width - across) / 2, (height - down) / 2, across, down, size)
     }
 
-    fn cut(left: usize, top: usize, width: usize, height: usize, size: usize) -> Self {
+    /// A part cut out before resizing.
+    pub fn cut(left: usize, top: usize, width: usize, height: usize, size: usize) -> Self {
         Self { part: [left, top, width, height].map(|v| v as f64), whole: false, size }
     }
 
@@ -81,7 +82,7 @@ impl Window {
 }
 
 /// Width and height with the shorter side resized; the longer one is rounded down.
-fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
+pub fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
     if width <= height { (shorter, shorter * height / width) } else { (shorter * width / height, shorter) }
 }
 

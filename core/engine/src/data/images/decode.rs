@@ -4,6 +4,7 @@
 //! and that pictures are put upright as their EXIF data says.
 
 use crate::{Error, Result};
+use curricle_sdk::guard;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 use std::io::{Cursor, Read as _};
@@ -37,11 +38,29 @@ pub struct Read {
 impl Read {
     /// Decodes a file; an error names it.
     pub fn decode(&mut self, path: &Path) -> Result<Pixels<'_>> {
+        self.read(path)?;
+        self.decode_bytes().map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    }
+
+    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+        self.read(path)?;
+        let hash = blake3::hash(&self.file);
+        Ok((hash, self.decode_bytes().map(|_| ())))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
         self.file.clear();
         let mut file = std::fs::File::open(path).map_err(Error::file("read", path))?;
         file.read_to_end(&mut self.file).map_err(Error::file("read", path))?;
-        let decoded = if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() };
-        let (width, height) = decoded.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+        Ok(())
+    }
+
+    fn decode_bytes(&mut self) -> Result<Pixels<'_>, String> {
+        // Decoders of damaged files have been seen to panic.
+        let decoded = guard(|| Ok(if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() }));
+        let decoded = decoded.unwrap_or_else(|e| Err(format!("cannot be decoded: {e}")));
+        let (width, height) = decoded?;
         Ok(Pixels { width, height, rgb: &self.rgb[..3 * width * height] })
     }
 
@@ -131,6 +150,9 @@ fn check_size(width: usize, height: usize) -> Result<(), String> {
 /// Whether the mark of the end is missing. Within compressed data no 0xff is followed by the marks
 /// searched for, and thumbnails stand before the last start of data.
 fn is_truncated(file: &[u8]) -> bool {
+    if file.ends_with(&[0xff, 0xd9]) {
+        return false;
+    }
     let last = |mark: u8| file.windows(2).rposition(|pair| pair == [0xff, mark]);
     match (last(0xda), last(0xd9)) {
         (Some(start), Some(end)) => end < start,

@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 
 /// One change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Change {
+pub(super) enum Change {
     Brightness(f32),
     Contrast(f32),
     Saturation(f32),
@@ -38,7 +38,7 @@ fn draw(recipe: &JitterRecipe, rng: &mut impl Rng) -> Vec<Change> {
 }
 
 impl Change {
-    fn apply(self, pixels: &mut [u8]) {
+    pub(super) fn apply(self, pixels: &mut [u8]) {
         match self {
             Change::Brightness(factor) => pixels.iter_mut().for_each(|value| *value = blend(0, *value, factor)),
             Change::Contrast(factor) => {
@@ -84,26 +84,27 @@ fn to_hsv([r, g, b]: [u8; 3]) -> [u8; 3] {
     let range = f32::from(high - low);
     let saturation = range / f32::from(high);
     let distance = |c: u8| f32::from(high - c) / range;
+    // Single and double precision alternate as in Pillow's C, or hues would differ by one.
     let hue = if r == high {
         distance(b) - distance(g)
     } else if g == high {
-        2.0 + distance(r) - distance(b)
+        (2.0 + f64::from(distance(r)) - f64::from(distance(b))) as f32
     } else {
-        4.0 + distance(g) - distance(r)
+        (4.0 + f64::from(distance(g)) - f64::from(distance(r))) as f32
     };
-    // In double precision, as the C library computes the remainder there.
-    let hue = (f64::from(hue) / 6.0 + 1.0) % 1.0;
-    [(hue as f32 * 255.0) as u8, (saturation * 255.0) as u8, high]
+    let hue = ((f64::from(hue) / 6.0 + 1.0) % 1.0) as f32;
+    let [hue, saturation] = [hue, saturation].map(|share| (f64::from(share) * 255.0) as u8);
+    [hue, saturation, high]
 }
 
 fn to_rgb([hue, saturation, value]: [u8; 3]) -> [u8; 3] {
     if saturation == 0 {
         return [value; 3];
     }
-    let hue = f32::from(hue) * 6.0 / 255.0;
+    let hue = f64::from(hue) * 6.0 / 255.0;
     let sector = hue.floor();
-    let (rest, saturation, light) = (hue - sector, f32::from(saturation) / 255.0, f32::from(value));
-    let mixed = |share: f32| (light * share).round() as u8;
+    let (rest, saturation) = (f64::from((hue - sector) as f32), f64::from(f32::from(saturation) / 255.0));
+    let mixed = |share: f64| (f64::from(value) * share).round() as u8;
     let p = mixed(1.0 - saturation);
     let q = mixed(1.0 - saturation * rest);
     let t = mixed(1.0 - saturation * (1.0 - rest));

@@ -5,12 +5,13 @@ mod decode;
 mod jitter;
 mod resize;
 
-use decode::Read;
+pub use decode::Pixels;
 
 use crate::recipe::{CropRecipe, ImagesRecipe, Interpolation};
 use crate::{Error, Result};
 use crop::Window;
 use curricle_sdk::rng;
+use decode::Read;
 use rand::RngExt;
 use resize::Scaler;
 use std::path::Path;
@@ -43,21 +44,28 @@ pub struct Visit {
 pub struct Pipeline {
     read: Read,
     scaler: Scaler,
+    /// A picture that was reduced right after decoding.
+    reduced: Vec<u8>,
     /// Pixels after resizing, channels last.
     resized: Vec<u8>,
 }
 
 impl Pipeline {
-    /// Fills `out` with a picture of `[3, size, size]`.
+    /// Fills `out` with a picture of `[3, size, size]`, from its file unless it is at hand already.
     pub fn load(
         &mut self,
         path: &Path,
+        at_hand: Option<Pixels>,
         settings: &ImagesRecipe,
         view: View,
         visit: Visit,
         out: &mut [u8],
     ) -> Result<()> {
-        let picture = self.read.decode(path)?;
+        let Self { read, scaler, reduced, resized } = self;
+        let picture = match at_hand {
+            Some(picture) => picture,
+            None => picture(read, scaler, reduced, path, settings.shrink)?,
+        };
         let bounds = (picture.width, picture.height);
         let (size, resize) = (settings.size, settings.resize());
         let mut rng = match view {
@@ -73,15 +81,25 @@ impl Pipeline {
             (Some(rng), CropRecipe::Random) => Window::random(bounds, resize, size, rng),
             (Some(_), CropRecipe::Center) | (None, _) => Window::central(bounds, resize, size),
         };
-        let scaled = self.scaler.scale(&picture, &window, settings.interpolation, &mut self.resized);
+        let scaled = scaler.scale(&picture, &window, settings.interpolation, resized);
         scaled.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
         let mut mirrored = false;
         if let Some(rng) = &mut rng {
-            jitter::apply(&settings.jitter, &mut self.resized, rng);
+            jitter::apply(&settings.jitter, resized, rng);
             mirrored = rng.random::<f64>() < settings.flip;
         }
-        planar(&self.resized, size, mirrored, out);
+        planar(resized, size, mirrored, out);
         Ok(())
+    }
+
+    /// A whole picture, reduced so that its shorter side is at most `shrink`.
+    pub fn picture(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
+        picture(&mut self.read, &mut self.scaler, &mut self.reduced, path, shrink)
+    }
+
+    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+        self.read.examine(path)
     }
 
     /// The central square of a picture as `[3, side, side]`, for people to look at.
@@ -92,6 +110,22 @@ impl Pipeline {
         scaled.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
         planar(&self.resized, side, false, out);
         Ok(())
+    }
+}
+
+fn picture<'a>(
+    read: &'a mut Read,
+    scaler: &mut Scaler,
+    reduced: &'a mut Vec<u8>,
+    path: &Path,
+    shrink: Option<usize>,
+) -> Result<Pixels<'a>> {
+    let picture = read.decode(path)?;
+    match shrink.filter(|shrink| picture.width.min(picture.height) > *shrink) {
+        Some(shrink) => scaler
+            .reduce(&picture, shrink, reduced)
+            .map_err(|message| Error::Format { path: path.to_path_buf(), message }),
+        None => Ok(picture),
     }
 }
 
@@ -112,3 +146,6 @@ fn planar(pixels: &[u8], size: usize, mirrored: bool, out: &mut [u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,11 @@ pub struct ImagesRecipe {
     /// Default: 8/7 of `size`, so 256 for 224.
     #[schemars(range(min = 8, max = 8192))]
     pub resize: Option<usize>,
+    /// Reduce pictures right after decoding, before anything is cut out of them, so that their
+    /// shorter side is at most this. Default: leave them as they are. With a cache of decoded
+    /// pictures (`--image-cache`) this makes it small.
+    #[schemars(range(min = 8, max = 8192))]
+    pub shrink: Option<usize>,
     /// What is cut out of a picture for training.
     pub crop: CropRecipe,
     /// Share of training pictures that are mirrored left to right.
@@ -36,6 +41,7 @@ impl Default for ImagesRecipe {
         Self {
             size: 224,
             resize: None,
+            shrink: None,
             crop: CropRecipe::default(),
             flip: 0.5,
             jitter: JitterRecipe::default(),

@@ -22,7 +22,7 @@ pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use normalise::{CustomNormalise, NormaliseRecipe};
 pub use plugins::{PluginFile, PluginsRecipe};
-pub use training::{GroupRecipe, OptimizerRecipe, ScheduleRecipe, TrainRecipe};
+pub use training::{GroupRecipe, OptimizerRecipe, Precision, ScheduleRecipe, TrainRecipe};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
