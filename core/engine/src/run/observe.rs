@@ -10,6 +10,8 @@ use tch::{Device, Kind, Tensor};
 
 /// Queries and neighbours in a retrieval grid.
 const GRID: (usize, usize) = (8, 8);
+/// Tag, and name of the file without `.png`, of the queries with what they retrieve.
+const RETRIEVAL: &str = "retrieval";
 /// Samples whose similarities are shown as histograms.
 const SIMILARITY_SAMPLES: usize = 500;
 /// Samples in a grid of the lowest or highest weights.
@@ -61,7 +63,7 @@ pub(super) fn evaluation(
             .collect();
         let shown: Vec<usize> = found.iter().flatten().map(|(id, _)| *id).collect();
         let picture = grid::retrieval_grid(&pick(images, &queries), &pick(images, &shown), &right)?;
-        tracker.image("retrieval", &picture, step)?;
+        tracker.latest_image(RETRIEVAL, &picture, step)?;
     }
     Ok(())
 }
