@@ -16,6 +16,7 @@ pub mod plugin;
 pub mod probe;
 pub mod recipe;
 pub mod registry;
+pub mod report;
 pub mod run;
 pub mod track;
 pub mod train;

@@ -2,8 +2,9 @@
 
 use super::{DeviceArgs, PluginArgs, SetArgs};
 use crate::output::{self, Verbosity};
-use curricle_engine::bench::{self, Event, Finished, PoolOptions, Row, Spread};
+use curricle_engine::bench::{self, Event, Finished, PoolOptions};
 use curricle_engine::recipe::{self, SweepRun};
+use curricle_engine::report::{Comparison, Measure, Questions, Summary, format, table};
 use curricle_engine::train::stop::Stop;
 use curricle_engine::{Error, Result};
 use serde_json::json;
@@ -68,12 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
     let mut reporter = Reporter::new(&planned);
     let finished = bench::run_all(&planned, &options, &stop, |event| reporter.show(event));
-    let rows = bench::summarise(&planned, &finished);
-    if args.json {
-        output::json(&json!({ "rows": rows, "runs": runs(&planned, &finished) }))?;
-    } else {
-        output::print(&table(&rows))?;
-    }
+    compare(&planned, &finished, args)?;
     conclude(&planned, &finished, &args.out)
 }
 
@@ -153,29 +149,19 @@ fn short(time: Duration) -> String {
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
 
-fn table(rows: &[Row]) -> String {
-    let cases = rows.iter().any(|row| row.case.is_some());
-    let columns = [("recall@1", "R@1"), ("nmi", "NMI"), ("map@r", "MAP@R"), ("auroc", "noise AUROC")];
-    let mut titles = vec!["method"];
-    titles.extend(cases.then_some("case"));
-    titles.extend(columns.iter().map(|(_, title)| *title));
-    titles.extend(["time (s)", "runs"]);
-    let mut table = output::table(&titles);
-    for row in rows {
-        let mut cells = vec![row.method.clone()];
-        cells.extend(cases.then(|| row.case.clone().unwrap_or_default()));
-        cells.extend(columns.iter().map(|(name, _)| row.values.get(*name).map_or("-".into(), |s| percent(*s))));
-        cells.push(row.seconds.map_or("-".into(), |s| format!("{:.1}", s.mean)));
-        let runs = row.values.values().map(|s| s.runs).max().unwrap_or(0);
-        cells.push(if row.missing > 0 { format!("{runs} ({} missing)", row.missing) } else { runs.to_string() });
-        table.add_row(cells);
+/// Prints what the runs came to, as `curricle report` would.
+fn compare(planned: &[SweepRun], finished: &[Finished], args: &Args) -> Result<()> {
+    let result = |index: usize| finished.iter().find(|run| run.index == index)?.result.as_ref().ok().cloned();
+    let plan = planned.iter().enumerate().map(|(index, run)| (run, result(index)));
+    let comparison = Comparison::from_results(plan, &args.out);
+    let mut metrics = Measure::usual(&comparison.runs);
+    metrics.extend((!metrics.is_empty()).then(|| "seconds".to_string()));
+    let summary = Summary::new(&comparison, &Questions { metrics, ..Default::default() })?;
+    if args.json {
+        let (rows, caveats) = (&summary.rows, &summary.caveats);
+        return output::json(&json!({ "rows": rows, "caveats": caveats, "runs": runs(planned, finished) }));
     }
-    format!("{table}\nfinal epoch, in %, mean ± standard deviation over seeds\n")
-}
-
-fn percent(spread: Spread) -> String {
-    let mean = 100.0 * spread.mean;
-    if spread.runs > 1 { format!("{mean:.1} ± {:.1}", 100.0 * spread.std) } else { format!("{mean:.1}") }
+    output::print(&format::text(&table::layout("", &comparison, &summary), output::styled()))
 }
 
 fn runs(planned: &[SweepRun], finished: &[Finished]) -> Vec<serde_json::Value> {

@@ -1,7 +1,5 @@
-//! Many runs from one recipe: which, in what order, and what they came to together.
+//! Many runs from one recipe: which, and in what order. [`crate::report`] compares them.
 
 mod pool;
-mod summary;
 
 pub use pool::{Event, Finished, PoolOptions, run_all};
-pub use summary::{Row, Spread, summarise};
