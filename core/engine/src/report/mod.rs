@@ -1,8 +1,8 @@
 //! Runs become tables, figures and pages.
 //!
-//! Runs are read from their folders ([`runs`]), put in their places and checked for equal
-//! conditions ([`Comparison`]), summed up over seeds ([`Summary`]), laid out once ([`table`]) and
-//! written in one of several formats ([`format`]).
+//! Runs are read from their folders ([`find`]), put in their places and checked for equal
+//! conditions ([`Comparison`]), summed up over seeds ([`Summary`]), laid out once ([`mod@table`])
+//! and written in one of several formats ([`mod@format`]).
 
 pub mod agreement;
 mod comparison;

@@ -41,7 +41,7 @@ impl Weights {
                 let half = (right - left) / count as f64;
                 let start = left + half * i as f64;
                 let told = format!("{kind}, weight {:.2} – {:.2}: {share:.1} %", edge(bin), edge(bin + 1));
-                svg.raw(&bar((start + 0.5, half - 1.0), (y.place(*share), y.place(0.0)), fill(i, &hatch), &told));
+                svg.raw(&bar((start + 0.5, half - 1.0), (y.place(*share), y.place(0.0)), &fill(i, &hatch), &told));
             }
             svg.end();
         }
@@ -54,7 +54,7 @@ impl Weights {
             &format!("Weights of training samples. {}", words.join(" ")),
             |svg, i, (x, y)| {
                 svg.begin_series(i);
-                svg.raw(&bar((x, 26.0), (y - 6.0, y + 6.0), fill(i, &hatch), ""));
+                svg.raw(&bar((x, 26.0), (y - 6.0, y + 6.0), &fill(i, &hatch), ""));
                 svg.end();
             },
         )
@@ -66,7 +66,7 @@ fn fill(kind: usize, hatch: &str) -> String {
     if kind == 0 { "fill=\"currentColor\" fill-opacity=\"0.75\"".into() } else { format!("fill=\"url(#{hatch})\"") }
 }
 
-fn bar((left, width): (f64, f64), (top, bottom): (f64, f64), fill: String, told: &str) -> String {
+fn bar((left, width): (f64, f64), (top, bottom): (f64, f64), fill: &str, told: &str) -> String {
     let (x, y, width, height) = (number(left), number(top), number(width), number(bottom - top));
     let rect = format!(
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {fill} stroke=\"currentColor\" \

@@ -12,6 +12,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -83,7 +84,7 @@ struct TableView {
 
 #[derive(Serialize)]
 struct RowView {
-    baseline: bool,
+    class: &'static str,
     name: String,
     cells: Vec<CellView>,
 }
@@ -187,7 +188,11 @@ fn table(table: &Table) -> TableView {
     let rows = table.rows.iter().enumerate().map(|(i, row)| {
         let mut cells = row.iter();
         RowView {
-            baseline: i < table.baselines,
+            class: match (i + 1).cmp(&table.baselines) {
+                Ordering::Less => "baseline",
+                Ordering::Equal => "baseline last-baseline",
+                Ordering::Greater => "",
+            },
             name: cells.next().map(Cell::plain).unwrap_or_default(),
             cells: cells.map(cell).collect(),
         }
