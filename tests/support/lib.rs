@@ -6,6 +6,7 @@
 
 mod fakecuda;
 pub mod plugins;
+pub mod slurm;
 
 pub use fakecuda::fakecuda;
 
@@ -161,6 +162,20 @@ pub fn run_folder(runs: &Path) -> PathBuf {
         folder = entries.next().unwrap_or_else(|| panic!("no run below `{}`", runs.display())).path();
     }
     folder
+}
+
+/// All files of that name below a folder.
+pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut found = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(find(&path, name));
+        } else if path.file_name().is_some_and(|file| file == name) {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// The records of a run's `metrics.jsonl` that do not depend on the clock, line by line.

@@ -9,7 +9,7 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, report, run, schema};
+use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, report, run, schema, tune};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -30,6 +30,7 @@ enum Command {
     Run(run::Args),
     Bench(bench::Args),
     Report(report::Args),
+    Tune(tune::Args),
     Check(check::Args),
     Explain(explain::Args),
     List(list::Args),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::List(args) => list::run(args),

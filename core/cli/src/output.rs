@@ -108,7 +108,7 @@ pub fn table(titles: &[&str]) -> Table {
 }
 
 /// Shows warnings about a recipe, unless `--quiet`.
-pub fn warnings(found: &[Problem]) {
+pub fn warnings<'a>(found: impl IntoIterator<Item = &'a Problem>) {
     if verbosity() > Verbosity::Quiet {
         problems(found);
     }

@@ -74,11 +74,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of the program: 2 for what the user typed or wrote, 75 for interrupted and
-    /// resumable, 1 for the rest.
+    /// The exit code of the program: 2 for what the user typed or wrote, 69 for a run that another
+    /// process is working on, 75 for interrupted and resumable, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Recipe(_) | Error::Usage(_) => 2,
+            Error::Busy(_) => 69,
             Error::Interrupted(_) => 75,
             Error::Reported(code) => *code,
             _ => 1,

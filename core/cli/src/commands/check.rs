@@ -2,7 +2,7 @@
 
 use super::{PluginArgs, SetArgs};
 use crate::output::{self, Verbosity};
-use curricle_engine::recipe::{self, Problem, SweepRun};
+use curricle_engine::recipe::{self, Plan, Problem};
 use curricle_engine::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -29,22 +29,22 @@ pub fn run(args: &Args) -> Result<()> {
     let mut reports = Vec::new();
     for path in &args.recipes {
         let outcome = match recipe::load_sweep(path, &args.set.sets, &registry) {
-            Ok(runs) => Ok(runs),
+            Ok(plan) => Ok(plan),
             Err(Error::Recipe(problems)) => Err(problems),
             Err(other) => return Err(other),
         };
         all_good &= outcome.is_ok();
         let problems: Vec<_> = match &outcome {
-            Ok(runs) => distinct(runs.iter().flat_map(|run| &run.resolved.warnings)),
+            Ok(plan) => plan.warnings(),
             Err(problems) => problems.iter().collect(),
         };
         if args.json {
-            reports.push(report(path, outcome.as_deref().ok(), &problems));
+            reports.push(report(path, outcome.as_ref().ok(), &problems));
         } else {
             if outcome.is_err() || output::verbosity() > Verbosity::Quiet {
                 output::problems(problems.iter().copied());
             }
-            output::print(&verdict(path, outcome.as_deref().ok(), problems.len()))?;
+            output::print(&verdict(path, outcome.as_ref().ok(), problems.len()))?;
         }
     }
     if args.json {
@@ -53,24 +53,15 @@ pub fn run(args: &Args) -> Result<()> {
     if all_good { Ok(()) } else { Err(Error::Reported(2)) }
 }
 
-/// Runs of a sweep share most of their warnings.
-fn distinct<'a>(all: impl Iterator<Item = &'a Problem>) -> Vec<&'a Problem> {
-    let mut seen = Vec::new();
-    for problem in all {
-        if !seen.iter().any(|known: &&Problem| known.to_json() == problem.to_json()) {
-            seen.push(problem);
-        }
-    }
-    seen
-}
-
-fn verdict(path: &Path, runs: Option<&[SweepRun]>, count: usize) -> String {
+fn verdict(path: &Path, plan: Option<&Plan>, count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
     let path = path.display();
-    let what = match runs {
-        None => return format!("{path}: {count} problem{plural}\n"),
-        Some([run]) => run.resolved.short_hash(),
-        Some(runs) => format!("{} runs", runs.len()),
+    let Some(plan) = plan else { return format!("{path}: {count} problem{plural}\n") };
+    let trials: usize = plan.searches.iter().flat_map(|search| &search.trials).map(|trial| trial.runs.len()).sum();
+    let what = match plan.runs.as_slice() {
+        [run] if trials == 0 => run.resolved.short_hash(),
+        runs if trials == 0 => format!("{} runs", runs.len()),
+        runs => format!("{} runs after {trials} trials", runs.len()),
     };
     match count {
         0 => format!("{path}: ok, {what}\n"),
@@ -78,11 +69,13 @@ fn verdict(path: &Path, runs: Option<&[SweepRun]>, count: usize) -> String {
     }
 }
 
-fn report(path: &Path, runs: Option<&[SweepRun]>, problems: &[&Problem]) -> Value {
-    let hashes = runs.map(|runs| runs.iter().map(|run| run.resolved.hash()).collect::<Vec<_>>());
+fn report(path: &Path, plan: Option<&Plan>, problems: &[&Problem]) -> Value {
+    let settled =
+        |plan: &Plan| plan.runs.iter().filter(|run| run.search.is_none()).map(|run| run.resolved.hash()).collect();
+    let hashes: Option<Vec<_>> = plan.map(settled);
     json!({
         "recipe": path,
-        "ok": runs.is_some(),
+        "ok": plan.is_some(),
         "hash": hashes.as_ref().filter(|all| all.len() == 1).map(|all| all[0].clone()),
         "hashes": hashes,
         "problems": problems.iter().map(|problem| problem.to_json()).collect::<Vec<_>>(),

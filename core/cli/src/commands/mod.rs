@@ -17,6 +17,7 @@ mod probe_weights;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod tune;
 
 use curricle_engine::Result;
 use curricle_engine::device::DeviceChoice;

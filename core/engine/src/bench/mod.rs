@@ -1,5 +1,16 @@
-//! Many runs from one recipe: which, and in what order. [`crate::report`] compares them.
+//! Many runs from one recipe: which, how they stand, and who carries them out. [`crate::report`]
+//! compares them.
 
+mod launch;
 mod pool;
+mod progress;
+mod slurm;
+mod state;
+mod tuning;
 
+pub use launch::Launch;
 pub use pool::{Event, Finished, PoolOptions, run_all};
+pub use progress::BenchProgress;
+pub use slurm::{Submission, submission};
+pub use state::{STATES, Standing, State, folder_of};
+pub use tuning::{SearchRecord, TrialRecord, TrialRun, TuneRecord, settle};

@@ -3,6 +3,7 @@
 //! One process per run: a crash ends one run and not the comparison, and libtorch starts clean
 //! each time. A child gets the resolved recipe, so it computes exactly what was planned.
 
+use super::state::folder_of;
 use crate::files;
 use crate::recipe::SweepRun;
 use crate::run::{RunFolder, RunResult};
@@ -10,6 +11,7 @@ use crate::train::stop::Stop;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,6 +24,9 @@ const KEPT_LINES: usize = 12;
 /// How often a request to stop is looked for.
 const POLL: Duration = Duration::from_millis(100);
 
+/// How often a run is looked at that another process works on.
+const BUSY_POLL: Duration = Duration::from_millis(500);
+
 /// Where and how the runs of a bench are carried out.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
@@ -29,12 +34,10 @@ pub struct PoolOptions {
     pub program: PathBuf,
     /// The folder that holds all runs.
     pub out: PathBuf,
-    /// `--device` of every run.
-    pub device: String,
+    /// `--device` of the runs: as many at the same time as there are entries.
+    pub slots: Vec<String>,
     /// `--threads` of every run.
     pub threads: Option<usize>,
-    /// Runs at the same time.
-    pub jobs: usize,
     /// Run again what is finished.
     pub force: bool,
 }
@@ -46,7 +49,7 @@ pub struct Finished {
     pub index: usize,
     /// What it came to, or why it failed.
     pub result: Result<RunResult>,
-    /// Whether it had been finished before.
+    /// Whether this process had nothing to do for it.
     pub skipped: bool,
 }
 
@@ -57,6 +60,8 @@ pub enum Event<'a> {
     Started(usize),
     /// A line of a run about itself.
     Line(usize, &'a str),
+    /// Another process is working on a run; it is waited for when nothing else is left to do.
+    Elsewhere(usize),
     /// A run is over.
     Finished(&'a Finished),
 }
@@ -64,38 +69,30 @@ pub enum Event<'a> {
 enum Message {
     Started(usize),
     Line(usize, String),
+    Elsewhere(usize),
     Finished(Box<Finished>),
 }
 
 /// Carries out all runs, whether or not some fail, and returns them in the order of the plan.
 /// After a stop no further run is started.
 pub fn run_all(
-    planned: &[SweepRun],
+    planned: &[&SweepRun],
     options: &PoolOptions,
     stop: &Stop,
     mut observe: impl FnMut(&Event),
 ) -> Vec<Finished> {
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..planned.len()).collect());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front()).filter(|_| !stop.requested());
+    let queue = Queue::new(planned.len());
     let mut finished = Vec::new();
     let running = Running::default();
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        for _ in 0..options.jobs.max(1) {
-            let sender = sender.clone();
-            let (next, running) = (&next, &running);
-            scope.spawn(move || {
-                while let Some(index) = next() {
-                    let done = one(index, &planned[index], options, running, &sender);
-                    // The receiver lives until all senders are gone.
-                    let _ = sender.send(Message::Finished(Box::new(done)));
-                }
-            });
+        for device in &options.slots {
+            let worker = Worker { planned, options, device, running: &running, sender: sender.clone() };
+            let queue = &queue;
+            scope.spawn(move || worker.work(queue, stop));
         }
         drop(sender);
         loop {
-            // A terminal's Ctrl-C reaches the children by itself; a signal to this process alone
-            // does not.
             if stop.requested() {
                 running.terminate();
             }
@@ -107,6 +104,7 @@ pub fn run_all(
             match message {
                 Message::Started(index) => observe(&Event::Started(index)),
                 Message::Line(index, line) => observe(&Event::Line(index, &line)),
+                Message::Elsewhere(index) => observe(&Event::Elsewhere(index)),
                 Message::Finished(run) => {
                     observe(&Event::Finished(&run));
                     finished.push(*run);
@@ -116,6 +114,25 @@ pub fn run_all(
     });
     finished.sort_by_key(|run| run.index);
     finished
+}
+
+/// What is left to do: first what is new, then what other processes were working on.
+struct Queue(Mutex<(VecDeque<usize>, VecDeque<usize>)>);
+
+impl Queue {
+    fn new(runs: usize) -> Self {
+        Self(Mutex::new(((0..runs).collect(), VecDeque::new())))
+    }
+
+    /// The next run, and whether it was busy before.
+    fn next(&self) -> Option<(usize, bool)> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.0.pop_front().map(|index| (index, false)).or_else(|| Some((queue.1.pop_front()?, true)))
+    }
+
+    fn put_back(&self, index: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.push_back(index);
+    }
 }
 
 /// The processes that are running, so that they can be told to stop.
@@ -142,71 +159,98 @@ impl Running {
     }
 }
 
-fn one(
-    index: usize,
-    planned: &SweepRun,
-    options: &PoolOptions,
-    running: &Running,
-    sender: &Sender<Message>,
-) -> Finished {
-    let folder = folder_of(planned, &options.out);
-    let known = if options.force { None } else { files::read_json(&folder.join("result.json")).ok().flatten() };
-    if let Some(result) = known {
-        return Finished { index, result: Ok(result), skipped: true };
-    }
-    let _ = sender.send(Message::Started(index));
-    Finished { index, result: child(index, planned, &folder, options, running, sender), skipped: false }
+/// Carries out one run after the other on its device.
+struct Worker<'a> {
+    planned: &'a [&'a SweepRun],
+    options: &'a PoolOptions,
+    device: &'a str,
+    running: &'a Running,
+    sender: Sender<Message>,
 }
 
-fn child(
-    index: usize,
-    planned: &SweepRun,
-    folder: &Path,
-    options: &PoolOptions,
-    running: &Running,
-    sender: &Sender<Message>,
-) -> Result<RunResult> {
-    let recipe = tempfile::Builder::new()
-        .prefix(&format!("{}-", planned.resolved.recipe.name))
-        .suffix(".toml")
-        .tempfile()
-        .map_err(|e| Error::Failed(format!("cannot create a temporary recipe: {e}")))?;
-    files::write(recipe.path(), planned.resolved.to_toml().as_bytes())?;
-    let mut command = Command::new(&options.program);
-    command.arg("run").arg(recipe.path()).arg("--out").arg(&options.out).args(["--device", &options.device]);
-    command.args(options.threads.map(|threads| format!("--threads={threads}")));
-    command.args(options.force.then_some("--force"));
-    command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(Error::file("start", &options.program))?;
-    running.add(&child);
-    let last_lines = follow(index, &mut child, sender);
-    running.remove(&child);
-    let status = child.wait().map_err(|e| Error::Failed(format!("lost the run's process: {e}")))?;
-    match status.code() {
-        Some(0) => files::read_json(&folder.join("result.json"))?
-            .ok_or_else(|| Error::Failed(format!("the run left no result in `{}`", folder.display()))),
-        Some(75) => Err(Error::Interrupted(folder.into())),
-        _ => Err(Error::Failed(format!("{status}\n{}", last_lines.join("\n")))),
-    }
-}
-
-/// Passes the child's lines on and keeps the last ones.
-fn follow(index: usize, child: &mut Child, sender: &Sender<Message>) -> Vec<String> {
-    let mut kept = VecDeque::new();
-    if let Some(errors) = child.stderr.take() {
-        for line in BufReader::new(errors).lines().map_while(std::result::Result::ok) {
-            let _ = sender.send(Message::Line(index, line.clone()));
-            kept.push_back(line);
-            if kept.len() > KEPT_LINES {
-                kept.pop_front();
+impl Worker<'_> {
+    fn work(&self, queue: &Queue, stop: &Stop) {
+        while let Some((index, was_busy)) = queue.next().filter(|_| !stop.requested()) {
+            if was_busy {
+                std::thread::sleep(BUSY_POLL);
+            }
+            match self.one(index) {
+                Some(done) => self.send(Message::Finished(Box::new(done))),
+                None => {
+                    if !was_busy {
+                        self.send(Message::Elsewhere(index));
+                    }
+                    queue.put_back(index);
+                }
             }
         }
     }
-    kept.into()
-}
 
-/// The folder a run has below `out`.
-fn folder_of(run: &SweepRun, out: &Path) -> PathBuf {
-    let recipe = &run.resolved.recipe;
-    RunFolder::path_for(out, &recipe.name, &run.resolved.hash(), recipe.seed)
+    fn send(&self, message: Message) {
+        // The receiver lives until all senders are gone.
+        let _ = self.sender.send(message);
+    }
+
+    /// Carries out a run; nothing if another process is at it.
+    fn one(&self, index: usize) -> Option<Finished> {
+        let folder = folder_of(self.planned[index], &self.options.out);
+        let known =
+            if self.options.force { None } else { files::read_json(&folder.join("result.json")).ok().flatten() };
+        if let Some(result) = known {
+            return Some(Finished { index, result: Ok(result), skipped: true });
+        }
+        if RunFolder::is_taken(&folder) {
+            return None;
+        }
+        self.send(Message::Started(index));
+        match self.child(index, &folder) {
+            Err(Error::Busy(_)) => None,
+            result => Some(Finished { index, result, skipped: false }),
+        }
+    }
+
+    fn child(&self, index: usize, folder: &Path) -> Result<RunResult> {
+        let (planned, options) = (self.planned[index], self.options);
+        let recipe = tempfile::Builder::new()
+            .prefix("curricle-")
+            .suffix(".toml")
+            .tempfile()
+            .map_err(|e| Error::Failed(format!("cannot create a temporary recipe: {e}")))?;
+        files::write(recipe.path(), planned.resolved.to_toml().as_bytes())?;
+        let mut command = Command::new(&options.program);
+        command.arg("run").arg(recipe.path()).arg("--out").arg(&options.out).args(["--device", self.device]);
+        command.args(options.threads.map(|threads| format!("--threads={threads}")));
+        command.args(options.force.then_some("--force"));
+        command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C would reach the children as well, which are told by us: the second
+        // signal ends a run without a checkpoint.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(Error::file("start", &options.program))?;
+        self.running.add(&child);
+        let last_lines = self.follow(index, &mut child);
+        self.running.remove(&child);
+        let status = child.wait().map_err(|e| Error::Failed(format!("lost the run's process: {e}")))?;
+        match status.code() {
+            Some(0) => files::read_json(&folder.join("result.json"))?
+                .ok_or_else(|| Error::Failed(format!("the run left no result in `{}`", folder.display()))),
+            Some(69) => Err(Error::Busy(folder.into())),
+            Some(75) => Err(Error::Interrupted(folder.into())),
+            _ => Err(Error::Failed(format!("{status}\n{}", last_lines.join("\n")))),
+        }
+    }
+
+    /// Passes the child's lines on and keeps the last ones.
+    fn follow(&self, index: usize, child: &mut Child) -> Vec<String> {
+        let mut kept = VecDeque::new();
+        if let Some(errors) = child.stderr.take() {
+            for line in BufReader::new(errors).lines().map_while(std::result::Result::ok) {
+                self.send(Message::Line(index, line.clone()));
+                kept.push_back(line);
+                if kept.len() > KEPT_LINES {
+                    kept.pop_front();
+                }
+            }
+        }
+        kept.into()
+    }
 }

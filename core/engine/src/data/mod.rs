@@ -6,6 +6,7 @@ pub mod noise;
 mod part;
 mod split;
 mod strokes;
+pub mod validation;
 
 pub use part::{Inputs, Layout, Part};
 

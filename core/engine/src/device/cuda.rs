@@ -111,14 +111,15 @@ fn loader_message(error: &libloading::Error) -> String {
 impl Cuda {
     /// The device of that number, tried out, or what is missing.
     pub fn device(&self, index: usize) -> Result<Device, Missing> {
-        if self.devices > index {
-            let device = Device::Cuda(index);
-            return match try_out(device) {
-                Ok(()) => Ok(device),
-                Err(message) => Err(Missing::Broken(message)),
-            };
-        }
-        Err(Missing::of(self, driver(), index))
+        self.has(index)?;
+        let device = Device::Cuda(index);
+        try_out(device).map(|()| device).map_err(Missing::Broken)
+    }
+
+    /// Whether there is a device of that number. Starts nothing on it, which would keep memory of
+    /// it occupied.
+    pub fn has(&self, index: usize) -> Result<(), Missing> {
+        if self.devices > index { Ok(()) } else { Err(Missing::of(self, driver(), index)) }
     }
 }
 

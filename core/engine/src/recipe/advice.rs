@@ -2,8 +2,9 @@
 
 use super::problems::Problem;
 use super::resolve::{Resolved, written};
-use super::settings::{DataRecipe, OptimizerRecipe, Recipe, ScheduleRecipe};
+use super::settings::{DataRecipe, EvalOn, EvalRecipe, OptimizerRecipe, Recipe, ScheduleRecipe};
 use super::suggest;
+use crate::data::validation::classes_set_aside;
 use curricle_sdk::{Advice, DataFacts, Kind, LossInfo, Shape, TensorSpec, guard};
 
 /// Warnings about a recipe, from the engine and from its components. Without `facts` about the
@@ -34,8 +35,16 @@ fn warning(resolved: &Resolved, advice: &Advice) -> Problem {
 /// Training classes, where the recipe itself says how many samples each has.
 fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
     match &recipe.data {
-        DataRecipe::Strokes(strokes) => vec![strokes.per_class; strokes.classes / 2],
+        DataRecipe::Strokes(strokes) => vec![strokes.per_class; trained(strokes.classes / 2, &recipe.eval)],
         DataRecipe::Features(_) => Vec::new(),
+    }
+}
+
+/// Training classes that are left for training.
+fn trained(classes: usize, eval: &EvalRecipe) -> usize {
+    match eval.on {
+        EvalOn::Test => classes,
+        EvalOn::Validation => classes.saturating_sub(classes_set_aside(classes, eval.validation_share)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! settings and ready components (`resolve`).
 
 mod advice;
+mod editors;
 mod files;
 mod form;
 mod hash;
@@ -17,6 +18,7 @@ mod plugins;
 mod problems;
 mod render;
 mod resolve;
+mod resolver;
 mod schema;
 mod sets;
 mod settings;
@@ -24,18 +26,21 @@ mod source;
 mod suggest;
 mod sweep;
 mod tree;
+mod tune;
 mod validate;
 
 pub use advice::advice;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use problems::{Problem, Problems, render};
-pub use resolve::{Components, Resolved, SweepRun, component_settings, load, load_sweep, settings_of};
+pub use resolve::{Components, Resolved, component_settings, load, settings_of};
 pub use schema::Schema;
 pub use settings::{
-    BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalRecipe, FeaturesRecipe, GroupRecipe,
-    ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe, StrokesRecipe,
-    TrackRecipe, TrainRecipe, UnknownLabels,
+    BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalOn, EvalRecipe, FeaturesRecipe,
+    GroupRecipe, ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe,
+    StrokesRecipe, TrackRecipe, TrainRecipe, UnknownLabels,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;
+pub use sweep::{Plan, SweepRun, load_sweep};
 pub use tree::{Entry, Node, Replaced, Table, Value};
+pub use tune::{Search, Trial};

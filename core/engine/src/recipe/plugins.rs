@@ -9,12 +9,16 @@ use crate::plugin::Plugin;
 use crate::registry::Registry;
 use std::path::{Path, PathBuf};
 
-/// Loads the libraries that a recipe and `--set` name into a copy of the registry.
-pub fn load(layers: &[Layer], arguments: &[Table], registry: &Registry) -> Result<Registry, Problems> {
+/// The libraries that a recipe and `--set` name. As with every list of a recipe, the last one
+/// counts.
+pub fn written_last<'t>(layers: &'t [Layer], arguments: &'t [Table]) -> Option<&'t Node> {
+    layers.iter().map(|layer| &layer.table).chain(arguments).filter_map(written).next_back()
+}
+
+/// Loads libraries into a copy of the registry.
+pub fn load(paths: Option<&Node>, registry: &Registry) -> Result<Registry, Problems> {
     let mut registry = registry.clone();
-    // As with every list of a recipe, the last one counts.
-    let tables = layers.iter().map(|layer| &layer.table).chain(arguments);
-    let Some(paths) = tables.filter_map(written).next_back() else { return Ok(registry) };
+    let Some(paths) = paths else { return Ok(registry) };
     let mut problems = Vec::new();
     for (index, library) in libraries(paths).unwrap_or_default().iter().enumerate() {
         let setting = format!("plugins.paths[{index}]");

@@ -1,7 +1,7 @@
 //! From recipe text to a recipe that can be run.
 
-use super::advice::advice;
 use super::problems::{Problem, Problems};
+use super::resolver::Resolver;
 use super::schema::Schema;
 use super::settings::{BackboneRecipe, DataRecipe, Recipe};
 use super::source::Origin;
@@ -52,86 +52,7 @@ impl fmt::Debug for Components {
 pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolved> {
     let layers = files::layers(path)?;
     Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
-    resolve(path, layers, sets, registry)
-}
-
-/// The same for layers that are read already.
-pub(super) fn resolve(
-    path: &Path,
-    layers: Vec<files::Layer>,
-    sets: &[String],
-    registry: &Registry,
-) -> Result<Resolved> {
-    let sets = sets::tables(sets)?;
-    let registry = plugins::load(&layers, &sets, registry)?;
-    let schema = Schema::of_recipes(&registry);
-    let tree = merged(path, layers, sets, &schema, registry.plugins());
-    let (tree, problems) = validate::validate(tree, &schema);
-    Problems::check(problems)?;
-    let recipe = typed(&tree)?;
-    let mut problems = Vec::new();
-    contradictions(&recipe, &tree, &mut problems);
-    let components = match components(&recipe, &tree, &registry) {
-        Ok(components) => components,
-        Err(refused) => return Err(Problems::from([problems, refused].concat()).into()),
-    };
-    Problems::check(problems)?;
-    let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new(), registry };
-    resolved.warnings = advice(&resolved, None);
-    Ok(resolved)
-}
-
-/// One of the runs that a recipe with a `[sweep]` describes.
-#[derive(Debug, Clone)]
-pub struct SweepRun {
-    /// The method's name.
-    pub method: String,
-    /// The case's name, if the sweep has cases.
-    pub case: Option<String>,
-    /// The recipe of this run alone.
-    pub resolved: Resolved,
-}
-
-/// Reads a recipe and all runs its `[sweep]` describes; a recipe without one describes itself.
-/// Repetitions come last: all methods of the first seed before any of the second.
-pub fn load_sweep(path: &Path, sets: &[String], registry: &Registry) -> Result<Vec<SweepRun>> {
-    let mut layers = files::layers(path)?;
-    let Some(sweep) = sweep::take(&mut layers)? else {
-        let resolved = load(path, sets, registry)?;
-        return Ok(vec![SweepRun { method: resolved.recipe.name.clone(), case: None, resolved }]);
-    };
-    let own_name = layers.last().and_then(|layer| layer.table.get_str("name")).map(str::to_string);
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let bench = own_name.or(stem).unwrap_or_default();
-    // Nothing stands for "as the recipe says".
-    let choices = |all: &[sweep::Variation]| -> Vec<Option<usize>> {
-        if all.is_empty() { vec![None] } else { (0..all.len()).map(Some).collect() }
-    };
-    let seeds: Vec<Option<u64>> =
-        if sweep.seeds.is_empty() { vec![None] } else { sweep.seeds.iter().copied().map(Some).collect() };
-    let mut runs = Vec::new();
-    for seed in seeds {
-        for case in choices(&sweep.cases) {
-            for method in choices(&sweep.methods) {
-                let (case, method) = (case.map(|i| &sweep.cases[i]), method.map(|i| &sweep.methods[i]));
-                let mut layers = layers.clone();
-                layers.extend([method, case].into_iter().flatten().map(|variation| variation.layer.clone()));
-                let parts = [Some(bench.as_str()), method.map(|m| m.name.as_str()), case.map(|c| c.name.as_str())];
-                let name = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
-                let mut own = vec![format!("name={}", toml::Value::String(name))];
-                own.extend(method.map(|m| format!("method={}", toml::Value::String(m.name.clone()))));
-                own.extend(case.map(|c| format!("case={}", toml::Value::String(c.name.clone()))));
-                own.extend(seed.map(|seed| format!("seed={seed}")));
-                own.extend(sets.iter().cloned());
-                runs.push(SweepRun {
-                    method: method.map_or_else(|| bench.clone(), |m| m.name.clone()),
-                    case: case.map(|c| c.name.clone()),
-                    resolved: resolve(path, layers, &own, registry)?,
-                });
-            }
-        }
-    }
-    Ok(runs)
+    Resolver::new(registry).draft(path, layers, sets::tables(sets)?)?.finish()
 }
 
 /// Checks the settings of one component, given as `key=value` without the component's table, and
@@ -159,6 +80,17 @@ pub fn settings_of(component: &Component, sets: &[String]) -> Result<Json, Probl
 }
 
 impl Resolved {
+    /// The same recipe with other values for settings that its components do not see, such as the
+    /// seed and labels.
+    pub(super) fn with(&self, changes: impl IntoIterator<Item = (&'static str, Node)>) -> Result<Self> {
+        let mut changed = self.clone();
+        for (path, node) in changes {
+            changed.tree.set(path, node);
+        }
+        changed.recipe = typed(&changed.tree)?;
+        Ok(changed)
+    }
+
     /// The whole recipe as TOML; it alone reproduces the run.
     pub fn to_toml(&self) -> String {
         render::toml(&self.tree)
@@ -213,7 +145,13 @@ impl Resolved {
     }
 }
 
-fn merged(path: &Path, layers: Vec<files::Layer>, sets: Vec<Table>, schema: &Schema, loaded: &[Arc<Plugin>]) -> Node {
+pub(super) fn merged(
+    path: &Path,
+    layers: Vec<files::Layer>,
+    sets: Vec<Table>,
+    schema: &Schema,
+    loaded: &[Arc<Plugin>],
+) -> Node {
     let arguments = arguments(sets, schema);
     let mut table = Table::default();
     let mut origin = Origin::Default;
@@ -243,7 +181,7 @@ fn arguments(sets: Vec<Table>, schema: &Schema) -> Table {
     all
 }
 
-fn typed(tree: &Node) -> Result<Recipe, Problems> {
+pub(super) fn typed(tree: &Node) -> Result<Recipe, Problems> {
     serde_path_to_error::deserialize(tree.to_json()).map_err(|error| {
         // The schema has let it pass, so this is rare; still, it points somewhere.
         let path = error.path().to_string();
@@ -275,7 +213,7 @@ pub(super) fn written(tree: &Node, path: &str) -> Origin {
 }
 
 /// What each table allows and all of them together do not.
-fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
+pub(super) fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
     let name = recipe.name.as_str();
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0', '\n']) {
         let problem = Problem::new(&written(tree, "name"), format!("`{name}` cannot be the name of a folder"))
@@ -293,7 +231,7 @@ fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-fn components(recipe: &Recipe, tree: &Node, registry: &Registry) -> Result<Components, Vec<Problem>> {
+pub(super) fn components(recipe: &Recipe, tree: &Node, registry: &Registry) -> Result<Components, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut refuse = |kind: Kind, name: &str, error: curricle_sdk::Error| {
         let (path, message) = match error {

@@ -5,6 +5,7 @@
 //! suggestions, listings and completion in editors read this one document, so a component loaded
 //! from a file is treated exactly like a built-in one.
 
+use super::editors;
 use super::settings::Recipe;
 use crate::registry::Registry;
 use curricle_sdk::{Component, Kind};
@@ -43,7 +44,8 @@ impl Schema {
             "type": ["string", "array"],
             "items": { "type": "string" },
         });
-        root["properties"]["sweep"] = sweep();
+        root["properties"]["sweep"] = editors::sweep();
+        root["properties"]["tune"] = editors::tune();
         root["definitions"] = Json::Object(definitions);
         Self { root }
     }
@@ -73,33 +75,6 @@ impl From<Json> for Schema {
     fn from(root: Json) -> Self {
         Self { root }
     }
-}
-
-/// `[sweep]` for editors; the loader reads and removes it before a recipe is checked.
-fn sweep() -> Json {
-    let named = json!({ "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } });
-    json!({
-        "description": "Many runs from one recipe, for `curricle bench`.",
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "methods": {
-                "description": "Methods to compare: recipe files, or tables of settings with a `name`.",
-                "type": "array",
-                "items": { "anyOf": [{ "type": "string" }, named.clone()] },
-            },
-            "cases": {
-                "description": "Circumstances to compare them in: tables of settings with a `name`.",
-                "type": "array",
-                "items": named,
-            },
-            "seeds": {
-                "description": "Seeds of repetitions.",
-                "type": "array",
-                "items": { "type": "integer", "minimum": 0 },
-            },
-        },
-    })
 }
 
 fn take_object(json: &mut Json, key: &str) -> Map<String, Json> {

@@ -92,6 +92,11 @@ impl Table {
         Some(self.entries.remove(index))
     }
 
+    /// Whether it has no settings.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// All settings in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
         self.entries.iter()
@@ -157,6 +162,19 @@ impl Node {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
         let entry = self.as_table()?.get(first)?;
         rest.map_or(Some(entry), |rest| entry.node.find(rest))
+    }
+
+    /// Puts a setting at a dotted path of tables that are there.
+    pub fn set(&mut self, path: &str, node: Node) {
+        let Value::Table(table) = &mut self.value else { return };
+        match path.split_once('.') {
+            Some((first, rest)) => {
+                if let Some(entry) = table.get_mut(first) {
+                    entry.node.set(rest, node);
+                }
+            }
+            None => table.insert(Entry { key: path.into(), key_origin: node.origin.clone(), node }),
+        }
     }
 
     /// What kind of value it is, in words.

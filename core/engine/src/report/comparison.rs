@@ -8,7 +8,6 @@ use crate::recipe::{SweepRun, nearest};
 use crate::run::RunResult;
 use crate::{Error, Result};
 use std::cmp::Ordering;
-use std::path::Path;
 
 /// Which runs to compare, and how they are grouped.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +71,7 @@ impl Comparison {
 
     /// The runs of a bench in the order of its plan, each with its result if it came to one. Where
     /// they do not agree, it is for the table to say so: the bench was asked for just these.
-    pub fn from_results<'a>(plan: impl IntoIterator<Item = (&'a SweepRun, Option<RunResult>)>, out: &Path) -> Self {
+    pub fn from_results<'a>(plan: impl IntoIterator<Item = (&'a SweepRun, Option<RunResult>)>) -> Self {
         let (mut runs, mut missing) = (Vec::new(), Vec::new());
         let (mut methods, mut cases) = (Vec::new(), Vec::new());
         for (planned, result) in plan {
@@ -80,7 +79,7 @@ impl Comparison {
             methods.push(method.clone());
             cases.push(case.clone());
             match result {
-                Some(result) => runs.push(Run::of_sweep(planned, result, out)),
+                Some(result) => runs.push(Run::of_sweep(planned, result)),
                 None => missing.push(Place { method, case, seed: planned.resolved.recipe.seed }),
             }
         }

@@ -27,9 +27,9 @@ pub struct Run {
 
 impl Run {
     /// A run of a sweep that came to a result.
-    pub fn of_sweep(planned: &SweepRun, result: RunResult, out: &Path) -> Self {
+    pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
-            folder: RunFolder::path_for(out, &result.name, &result.recipe_hash, result.seed),
+            folder: RunFolder::path_for(Path::new(""), &result.name, &result.recipe_hash, result.seed),
             method: planned.method.clone(),
             case: planned.case.clone().unwrap_or_default(),
             settings: serde_json::to_value(&planned.resolved.recipe).unwrap_or_default(),

@@ -3,6 +3,11 @@
 use crate::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Somebody who only looks whether a folder is taken holds it for a moment; try again this often.
+const ATTEMPTS: usize = 5;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
 /// Where a run keeps its files: `<out>/<name>/<hash>/seed-<seed>`.
 #[derive(Debug)]
@@ -24,11 +29,19 @@ impl RunFolder {
         std::fs::create_dir_all(&path).map_err(Error::file("create", &path))?;
         let lock_path = path.join(".lock");
         let lock = File::create(&lock_path).map_err(Error::file("create", &lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy(path)),
-            Err(TryLockError::Error(error)) => Err(Error::file("lock", &lock_path)(error)),
+        for _ in 0..ATTEMPTS {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { path, _lock: lock }),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_ATTEMPTS),
+                Err(TryLockError::Error(error)) => return Err(Error::file("lock", &lock_path)(error)),
+            }
         }
+        Err(Error::Busy(path))
+    }
+
+    /// Whether a process is working in that folder. Changes nothing there.
+    pub fn is_taken(path: &Path) -> bool {
+        File::open(path.join(".lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Removes everything an earlier run left.
@@ -64,7 +77,9 @@ mod tests {
         assert!(path.ends_with("ms/01234567/seed-3"));
         let first = RunFolder::open(path.clone()).unwrap();
         assert!(matches!(RunFolder::open(path.clone()), Err(Error::Busy(_))));
+        assert!(RunFolder::is_taken(&path));
         drop(first);
+        assert!(!RunFolder::is_taken(&path));
         RunFolder::open(path).unwrap();
     }
 

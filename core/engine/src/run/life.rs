@@ -9,7 +9,7 @@ use crate::data::{Inputs, noise};
 use crate::device::{self, DeviceChoice};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
 use crate::files;
-use crate::recipe::{ClusterWhen, Recipe, Resolved, advice};
+use crate::recipe::{ClusterWhen, EvalOn, Recipe, Resolved, advice};
 use crate::track::projector::{self, Points};
 use crate::track::{EpochSummary, HParams, Progress, ProgressMode, Status, Tracker, logging};
 use crate::train::meter::Meter;
@@ -37,6 +37,9 @@ pub struct RunOptions {
     pub progress: ProgressMode,
 }
 
+/// The file that says why a run failed; the next attempt removes it.
+pub const FAILURE: &str = "error.txt";
+
 /// How a run ended that did not fail.
 #[derive(Debug)]
 pub struct Outcome {
@@ -62,10 +65,18 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
         return Ok(Outcome { folder: folder.path().into(), result, skipped: true });
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
+    let failure = folder.file(FAILURE);
+    if failure.exists() {
+        std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
+    }
     let run = Run::begin(resolved, options, folder);
     let outcome = run.and_then(|run| run.finish_training(stop)).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
         tracing::error!("{error}");
+        if !matches!(error, Error::Interrupted(_)) {
+            // Only for whoever looks at the folder; the error itself is what the caller gets.
+            let _ = files::write(&failure, format!("{error}\n").as_bytes());
+        }
     }
     outcome
 }
@@ -282,7 +293,11 @@ impl<'a> Run<'a> {
             Inputs::Features(_) => None,
         };
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
-        let name = format!("test embeddings after epoch {}", trainer.epoch);
+        let on = match self.recipe().eval.on {
+            EvalOn::Test => "test",
+            EvalOn::Validation => "validation",
+        };
+        let name = format!("{on} embeddings after epoch {}", trainer.epoch);
         let points = Points { name: &name, embeddings: &embeddings, columns: &columns, images };
         projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
         Ok(())
@@ -335,7 +350,7 @@ fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.hparams(&hparams)
 }
 
-/// Evaluates the model on the test classes after `epoch` epochs.
+/// Evaluates the model on the test or validation classes after `epoch` epochs.
 fn evaluate(prepared: &Prepared, tracker: &mut Tracker, resolved: &Resolved, epoch: u64) -> Result<Metrics> {
     let recipe = &resolved.recipe;
     let ends = epoch == 0 || epoch == recipe.train.epochs;

@@ -50,9 +50,11 @@ pub struct Manifest {
 impl Manifest {
     /// Refuses to go on with a run that was begun under other conditions.
     pub fn check_resumable(&self, begun: &Manifest, folder: &Path) -> Result<()> {
+        // Which of several GPUs it was does not matter: `cuda:0` may go on as `cuda:1`.
+        let kind = |device: &str| device.split(':').next().unwrap_or_default().to_string();
         let fields = [
             ("libtorch", &begun.libtorch, &self.libtorch),
-            ("device", &begun.device, &self.device),
+            ("device", &kind(&begun.device), &kind(&self.device)),
             ("data", &begun.conditions.data, &self.conditions.data),
             ("training labels", &begun.conditions.labels, &self.conditions.labels),
             ("initial parameters", &begun.conditions.initialisation, &self.conditions.initialisation),

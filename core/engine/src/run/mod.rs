@@ -10,5 +10,5 @@ mod prepare;
 mod samples;
 
 pub use folder::RunFolder;
-pub use life::{Outcome, RunOptions, execute};
+pub use life::{FAILURE, Outcome, RunOptions, execute};
 pub use manifest::{Conditions, FORMAT, Manifest, RunResult};

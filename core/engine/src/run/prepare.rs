@@ -4,8 +4,8 @@ use super::checkpoint::to_safetensors;
 use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
-use crate::data::{self, Part};
-use crate::recipe::Resolved;
+use crate::data::{self, Part, validation};
+use crate::recipe::{EvalOn, EvalRecipe, Resolved};
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, device};
@@ -21,7 +21,7 @@ pub(super) struct Prepared<'a> {
     pub noise: NoisyLabels,
     /// The training samples as they came.
     pub original: Part,
-    /// The test samples, on the training device.
+    /// The samples to evaluate on, on the training device.
     pub test: Part,
     pub manifest: Manifest,
 }
@@ -32,6 +32,10 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
+    let (training, mut test) = match recipe.eval.on {
+        EvalOn::Test => (training, dataset.test),
+        EvalOn::Validation => validation::set_aside(&training, recipe.eval.validation_share)?,
+    };
 
     let shape = Shape {
         classes: training.part.class_names.len() as i64,
@@ -43,13 +47,12 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
         data: dataset.hash,
-        labels: format!("{}{}", noise.hash, if removed { "-without-flipped" } else { "" }),
+        labels: labels_identity(&noise, removed, &recipe.eval),
         initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
     };
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(resolved, &shape, device)?;
     let set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
-    let mut test = dataset.test;
     test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
     let manifest = Manifest {
         format: FORMAT,
@@ -65,4 +68,14 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
     };
     let trainer = Trainer::new(recipe, set, model, components)?;
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, manifest })
+}
+
+/// What the run is trained and evaluated on, beyond the data set itself.
+fn labels_identity(noise: &NoisyLabels, removed: bool, eval: &EvalRecipe) -> String {
+    let removed = if removed { "-without-flipped" } else { "" };
+    let set_aside = match eval.on {
+        EvalOn::Test => String::new(),
+        EvalOn::Validation => format!("-validation-{}", eval.validation_share),
+    };
+    format!("{}{removed}{set_aside}", noise.hash)
 }

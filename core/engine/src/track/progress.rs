@@ -16,6 +16,11 @@ pub fn print(text: &str) {
     });
 }
 
+/// Shows a bar among those of the process.
+pub(crate) fn add(bar: ProgressBar) -> ProgressBar {
+    BARS.add(bar)
+}
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
@@ -189,7 +194,8 @@ fn per_second(images: u64, time: Duration) -> String {
     format!("{:.0} images/s", images as f64 / time.as_secs_f64().max(1e-9))
 }
 
-fn duration(time: Duration) -> String {
+/// A time as people say it.
+pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, _) => format!("{:.1} s", time.as_secs_f64()),

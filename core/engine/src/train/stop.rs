@@ -1,32 +1,77 @@
 //! Ctrl-C and SIGTERM.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Signals so close together are one request: a job scheduler signals a script and its children,
+/// and the script hands its own on.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Whether somebody asked the run to stop.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+#[derive(Debug, Clone)]
+pub struct Stop {
+    /// Milliseconds since `made` at which the first request came; the largest number for none.
+    first: Arc<AtomicU64>,
+    made: Instant,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { first: Arc::new(AtomicU64::new(u64::MAX)), made: Instant::now() }
+    }
+}
 
 impl Stop {
-    /// Listens to Ctrl-C and SIGTERM. The first asks the run to write a checkpoint and leave; the
-    /// second ends the program at once.
+    /// Listens to Ctrl-C and SIGTERM. The first asks the run to write a checkpoint and leave; a
+    /// second one, a moment later, ends the program at once.
     pub fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The order matters: the conditional exit looks at the flag before it is set.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.0))?;
-            signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
+            let heard = stop.clone();
+            let action = move || {
+                if !heard.note() {
+                    signal_hook::low_level::exit(128 + signal);
+                }
+            };
+            // SAFETY: the action reads the clock, changes an atomic number and may end the process,
+            // all of which are allowed in a signal handler.
+            unsafe { signal_hook::low_level::register(signal, action)? };
         }
         Ok(stop)
     }
 
     /// Asks the run to stop.
     pub fn request(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.note();
     }
 
     /// Whether the run should stop.
     pub fn requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.first.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// Notes a request; false if it comes after the first one and is not part of it.
+    fn note(&self) -> bool {
+        let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+        match self.first.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(first) => u128::from(now.saturating_sub(first)) < SAME_REQUEST.as_millis(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_at_the_same_moment_are_one_and_a_later_one_is_another() {
+        let stop = Stop::default();
+        assert!(!stop.requested());
+        assert!(stop.note() && stop.note() && stop.requested());
+        stop.first.store(0, Ordering::Relaxed);
+        let earlier = Stop { made: Instant::now() - Duration::from_secs(2), ..stop };
+        assert!(!earlier.note());
     }
 }

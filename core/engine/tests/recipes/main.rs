@@ -3,6 +3,7 @@
 mod broken;
 mod components;
 mod resolved;
+mod sweeps;
 
 use curricle_engine::recipe::{self, Resolved};
 use curricle_engine::registry::Registry;

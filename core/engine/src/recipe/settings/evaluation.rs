@@ -16,10 +16,27 @@ pub enum ClusterWhen {
     Never,
 }
 
+/// The classes to measure on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EvalOn {
+    /// The test classes; training has all training classes.
+    #[default]
+    Test,
+    /// Classes taken away from training, with their labels as training would have seen them.
+    Validation,
+}
+
 /// What to measure, and when.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalRecipe {
+    /// Which classes to measure on. To choose settings use `validation`: the last of the training
+    /// classes, on which the model is then not trained. Test classes are for the final numbers.
+    pub on: EvalOn,
+    /// Share of the training classes that `on = "validation"` sets aside.
+    #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
+    pub validation_share: f64,
     /// Epochs between two evaluations; the untrained model and the last epoch always are.
     #[schemars(range(min = 1))]
     pub every: u64,
@@ -38,7 +55,15 @@ pub struct EvalRecipe {
 
 impl Default for EvalRecipe {
     fn default() -> Self {
-        Self { every: 1, recall_at: vec![1, 2, 4, 8], cluster: ClusterWhen::Ends, restarts: 3, batch_size: 256 }
+        Self {
+            on: EvalOn::Test,
+            validation_share: 0.2,
+            every: 1,
+            recall_at: vec![1, 2, 4, 8],
+            cluster: ClusterWhen::Ends,
+            restarts: 3,
+            batch_size: 256,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod training;
 
 pub use component::ComponentRecipe;
 pub use data::{DataRecipe, FeaturesRecipe, StrokesRecipe};
-pub use evaluation::{ClusterWhen, EvalRecipe, TrackRecipe};
+pub use evaluation::{ClusterWhen, EvalOn, EvalRecipe, TrackRecipe};
 pub use network::{BackboneRecipe, EmbeddingRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use plugins::{PluginFile, PluginsRecipe};

@@ -1,0 +1,35 @@
+//! Which runs go where on this machine.
+
+use super::Args;
+use curricle_engine::device::{self, DeviceChoice};
+use curricle_engine::{Error, Result};
+
+/// The device of every run that goes on at the same time.
+pub(super) fn slots(args: &Args) -> Result<Vec<String>> {
+    if args.devices.is_empty() {
+        return Ok(vec![args.device.device.to_string(); args.jobs.unwrap_or(1)]);
+    }
+    for (index, one) in args.devices.iter().enumerate() {
+        match one {
+            DeviceChoice::Auto => {
+                return Err(Error::Usage("`--devices` must name devices such as `cuda:0`, not `auto`".into()));
+            }
+            _ if args.devices[..index].contains(one) => {
+                return Err(Error::Usage(format!("`--devices` names `{one}` twice; use `--per-device 2` instead")));
+            }
+            // Better once now than in every run.
+            DeviceChoice::Cuda(number) => {
+                device::cuda::probe().has(*number).map_err(|why| Error::Usage(format!("cannot use `{one}`: {why}")))?;
+            }
+            DeviceChoice::Cpu => {}
+        }
+    }
+    // Round by round, so that few runs spread over all devices.
+    let rounds = args.per_device.unwrap_or(1);
+    Ok((0..rounds).flat_map(|_| args.devices.iter().map(ToString::to_string)).collect())
+}
+
+/// Threads of each of so many runs.
+pub(super) fn threads(args: &Args, slots: usize) -> Option<usize> {
+    args.device.threads.or_else(|| (slots > 1).then(|| (device::physical_cores() / slots).max(1)))
+}

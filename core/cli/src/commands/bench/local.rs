@@ -1,0 +1,143 @@
+//! Runs as children of this process.
+
+use super::{Args, devices, show, title};
+use crate::output::{self, Verbosity};
+use curricle_engine::bench::{self, BenchProgress, Event, Finished, PoolOptions, TuneRecord};
+use curricle_engine::recipe::{Plan, SweepRun};
+use curricle_engine::run::FAILURE;
+use curricle_engine::track::{ProgressMode, progress};
+use curricle_engine::train::stop::Stop;
+use curricle_engine::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Carries everything out: first the trials of searches, then the runs to compare.
+pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
+    let slots = devices::slots(args)?;
+    let options = PoolOptions {
+        program: std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program: {e}")))?,
+        out: args.out.clone(),
+        threads: devices::threads(args, slots.len()),
+        slots,
+        force: args.force,
+    };
+    let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
+    let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();
+    let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
+    let mut reporter = Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0 };
+
+    let record = match trials.is_empty() {
+        true => None,
+        false => {
+            reporter.carry_out(&trials.iter().collect::<Vec<_>>(), true, &options, &stop);
+            let record = bench::settle(&mut plan, &args.out)?;
+            let path = record.save(&args.out)?;
+            announce(&record);
+            output::note(&format!("all trials are in `{}`", path.display()));
+            Some(record)
+        }
+    };
+    reporter.offset = trials.len();
+    let ready: Vec<usize> = (0..plan.runs.len()).filter(|index| plan.runs[*index].search.is_none()).collect();
+    let runs: Vec<_> = ready.iter().map(|index| &plan.runs[*index]).collect();
+    let mut finished = reporter.carry_out(&runs, false, &options, &stop);
+    reporter.progress.clear();
+    finished.iter_mut().for_each(|run| run.index = ready[run.index]);
+
+    let results = finished.iter().filter_map(|run| Some((run.index, run.result.as_ref().ok()?))).collect();
+    let errors: BTreeMap<usize, String> =
+        finished.iter().filter_map(|run| Some((run.index, run.result.as_ref().err()?.to_string()))).collect();
+    show::comparison(&plan, &results, &errors, record.as_ref(), args.json)?;
+    conclude(&plan, &finished, &stop, &args.out)
+}
+
+/// Says what was chosen.
+fn announce(record: &TuneRecord) {
+    for search in &record.searches {
+        let case = search.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
+        let who = format!("{}{case}", search.method);
+        match &search.chosen {
+            Some(chosen) => output::note(&format!("{who}: chosen {}", show::settings(chosen))),
+            None if search.is_over() => output::note(&format!("{who}: every trial failed")),
+            None => {}
+        }
+    }
+}
+
+/// Says what goes on, one line for each run that ends.
+struct Reporter {
+    progress: BenchProgress,
+    /// Runs of earlier calls.
+    offset: usize,
+}
+
+impl Reporter {
+    fn carry_out(&mut self, runs: &[&SweepRun], trials: bool, options: &PoolOptions, stop: &Stop) -> Vec<Finished> {
+        bench::run_all(runs, options, stop, |event| self.show(runs, trials, event))
+    }
+
+    fn show(&mut self, runs: &[&SweepRun], trials: bool, event: &Event) {
+        match event {
+            Event::Started(index) => self.progress.started(self.offset + index),
+            Event::Line(index, line) => {
+                self.progress.line(self.offset + index, line);
+                if output::verbosity() == Verbosity::Verbose {
+                    output::note(&format!("{}: {line}", title(runs[*index])));
+                }
+            }
+            Event::Elsewhere(index) => {
+                output::note(&format!("{}: another process is working on it; waiting", title(runs[*index])));
+            }
+            Event::Finished(run) => self.finished(runs[run.index], trials, run),
+        }
+    }
+
+    fn finished(&mut self, planned: &SweepRun, trial: bool, run: &Finished) {
+        let failed = matches!(&run.result, Err(error) if !matches!(error, Error::Interrupted(_)));
+        self.progress.finished(self.offset + run.index, failed, run.skipped);
+        let outcome = match &run.result {
+            Ok(result) => {
+                let recall =
+                    result.trained.recall.get(&1).map_or_else(String::new, |r| format!("R@1 {:.2} %", 100.0 * r));
+                let before = if run.skipped { "finished before" } else { "" };
+                format!("{recall}  {:.1} s  {before}", result.seconds)
+            }
+            Err(Error::Interrupted(_)) => "interrupted".into(),
+            Err(error) => format!("FAILED: {error}"),
+        };
+        let left = self.progress.time_left().map(|left| format!("  about {} left", progress::duration(left)));
+        let title = format!("{}{}", if trial { "trial " } else { "" }, title(planned));
+        let (done, total) = (self.progress.done(), self.progress.total());
+        let line = format!("[{done}/{total}] {title:<32} {outcome}{}", left.unwrap_or_default());
+        output::note(line.trim_end());
+    }
+}
+
+/// The exit code: interrupted before failed before fine.
+fn conclude(plan: &Plan, finished: &[Finished], stop: &Stop, out: &Path) -> Result<()> {
+    let interrupted = |run: &Finished| matches!(run.result, Err(Error::Interrupted(_)));
+    if stop.requested() || finished.iter().any(interrupted) {
+        return Err(Error::Interrupted(out.into()));
+    }
+    let mut failed: Vec<_> =
+        finished.iter().filter(|run| run.result.is_err()).map(|run| reason(plan, run, out)).collect();
+    let untuned = plan.runs.iter().filter(|run| run.search.is_some());
+    failed.extend(untuned.map(|run| format!("{}: every trial of its search failed", title(run))));
+    if failed.is_empty() {
+        output::note(&format!("curves: tensorboard --logdir {}", out.display()));
+        return Ok(());
+    }
+    Err(Error::Failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
+}
+
+/// What a run failed of, in one line, and where to read more.
+fn reason(plan: &Plan, run: &Finished, out: &Path) -> String {
+    let planned = &plan.runs[run.index];
+    let folder = bench::folder_of(planned, out);
+    let written = std::fs::read_to_string(folder.join(FAILURE)).ok();
+    let said = run.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let why = written.as_deref().unwrap_or(&said).lines().next().unwrap_or_default().to_string();
+    let log = folder.join("log.txt");
+    let more = if log.exists() { format!("; see `{}`", log.display()) } else { String::new() };
+    format!("{}: {why}{more}", title(planned))
+}

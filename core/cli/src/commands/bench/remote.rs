@@ -1,0 +1,90 @@
+//! Runs that others carry out.
+
+use super::{Args, jobs, show};
+use crate::output;
+use curricle_engine::bench::{self, Launch, State};
+use curricle_engine::recipe::{Plan, SweepRun};
+use curricle_engine::{Error, Result};
+use serde_json::json;
+use std::path::Path;
+
+/// Prints one command line for each run that is left.
+pub(super) fn print(args: &Args, plan: &Plan) -> Result<()> {
+    let launch = launch(args)?;
+    let open = open(plan, args)?;
+    let recipes = launch.write_plan(&launch.plan_folder(&plan.name), &open)?;
+    let commands: Vec<_> = recipes.iter().map(|recipe| launch.command(recipe)).collect::<Result<_>>()?;
+    match args.json {
+        true => output::json(&json!({ "commands": commands }))?,
+        false => output::print(&commands.iter().map(|command| format!("{command}\n")).collect::<String>())?,
+    }
+    say_what_is_left(plan, open.len());
+    Ok(())
+}
+
+/// Submits all runs that are left as a job array.
+pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
+    let launch = launch(args)?;
+    let open = open(plan, args)?;
+    if open.is_empty() {
+        say_what_is_left(plan, 0);
+        return Ok(());
+    }
+    let places: Vec<_> = open.iter().map(|(place, _)| *place).collect();
+    let submission = bench::submission(&launch, &plan.name, &places, args.jobs, &args.sbatch)?;
+    launch.write_plan(&launch.plan_folder(&plan.name), &open)?;
+    let submitted = submission.submit()?;
+    match args.json {
+        true => output::json(&json!({ "jobs": submitted, "script": submission.path, "runs": open.len() }))?,
+        false => output::print(&format!("submitted {} runs as job {}\n", open.len(), submitted.join(", ")))?,
+    }
+    let again = |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.display(), args.out.display());
+    output::note(&format!("how they stand: {}", again("--status")));
+    output::note(&format!("the comparison: {}", again("--collect")));
+    say_what_is_left(plan, open.len());
+    Ok(())
+}
+
+/// What `--launcher slurm` would submit.
+pub(super) fn preview(args: &Args, plan: &Plan) -> Result<String> {
+    let places: Vec<_> = open(plan, args)?.iter().map(|(place, _)| *place).collect();
+    let submission = bench::submission(&launch(args)?, &plan.name, &places, args.jobs, &args.sbatch)?;
+    let arrays: Vec<_> = submission.arrays.iter().map(|(_, tasks)| format!("--array={tasks}")).collect();
+    Ok(format!("{}\n\n{}", arrays.join("\n"), submission.script))
+}
+
+/// The runs that nobody has finished or is working on, with their places among all jobs.
+fn open<'p>(plan: &'p Plan, args: &Args) -> Result<Vec<(usize, &'p SweepRun)>> {
+    let mut open = Vec::new();
+    for (place, (_, run)) in jobs(plan).into_iter().enumerate() {
+        let state = State::of(run, &args.out)?;
+        let again = args.force && !matches!(state, State::Waiting);
+        if state.is_open() || again {
+            open.push((place, run));
+        }
+    }
+    Ok(open)
+}
+
+fn launch(args: &Args) -> Result<Launch> {
+    // Others start somewhere else.
+    let absolute = |path: &Path| std::path::absolute(path).map_err(Error::file("find", path));
+    Ok(Launch {
+        program: std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program: {e}")))?,
+        out: absolute(&args.out)?,
+        device: args.device.device.to_string(),
+        threads: args.device.threads,
+        force: args.force,
+    })
+}
+
+fn say_what_is_left(plan: &Plan, open: usize) {
+    let waiting = plan.runs.iter().filter(|run| run.search.is_some()).count();
+    if waiting > 0 {
+        let message =
+            format!("{waiting} runs wait for the trials; give the same command again when those are finished");
+        output::note(&message);
+    } else if open == 0 {
+        output::note(&format!("all {} are finished or being run", show::runs(plan.runs.len())));
+    }
+}

@@ -1,0 +1,83 @@
+//! The validation part: training classes on which settings are chosen instead of on test classes.
+
+use super::Part;
+use super::noise::NoisyPart;
+use crate::{Error, Result};
+
+/// How many of so many training classes are set aside: the share, rounded, and at least two on
+/// each side, for one class alone has nothing to be told apart from. Needs four classes.
+pub fn classes_set_aside(classes: usize, share: f64) -> usize {
+    ((share * classes as f64).round() as usize).clamp(2, classes.saturating_sub(2).max(2))
+}
+
+/// Splits a training set, noise included, into what is trained on and what is validated on.
+///
+/// The last classes are set aside, as the last classes of a data set test. A sample belongs to
+/// the class that its label says, right or wrong: whoever chooses settings does not know better.
+pub fn set_aside(training: &NoisyPart, share: f64) -> Result<(NoisyPart, Part)> {
+    let classes = training.part.class_names.len();
+    if classes < 4 {
+        return Err(Error::Usage(format!(
+            "`eval.on = \"validation\"` needs at least 4 training classes, two to train and two to validate, but there \
+             are {classes}"
+        )));
+    }
+    let first = (classes - classes_set_aside(classes, share)) as i64;
+    let (train, validation): (Vec<usize>, Vec<usize>) =
+        (0..training.part.len()).partition(|sample| training.part.labels[*sample] < first);
+    let kept = NoisyPart {
+        part: training.part.select(&train)?,
+        flipped: train.iter().map(|sample| training.flipped[*sample]).collect(),
+        samples: train.iter().map(|sample| training.samples[*sample]).collect(),
+    };
+    Ok((kept, training.part.select(&validation)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::noise;
+    use crate::data::part::numbered;
+    use crate::recipe::NoiseRecipe;
+
+    fn noisy(labels: &[i64]) -> NoisyPart {
+        let part = numbered(labels);
+        let noise = NoiseRecipe::Uniform { ratio: 0.4, seed: Some(1), remove_flipped: false };
+        noise::apply(&noise, &part, 0).unwrap().training_set(&part, false).unwrap()
+    }
+
+    #[test]
+    fn no_class_is_on_both_sides_and_labels_stay_as_wrong_as_they_were() {
+        let all = noisy(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].repeat(5));
+        let (training, validation) = set_aside(&all, 0.3).unwrap();
+        assert_eq!(validation.class_names, ["class 7", "class 8", "class 9"]);
+        assert_eq!(training.part.class_names.len(), 7);
+        assert_eq!(training.part.len() + validation.len(), all.part.len());
+        let label_of = |path: &String| {
+            let sample = all.part.paths.iter().position(|p| p == path).unwrap();
+            all.part.class_names[all.part.labels[sample] as usize].clone()
+        };
+        for part in [&training.part, &validation] {
+            for (path, label) in part.paths.iter().zip(&part.labels) {
+                assert_eq!(part.class_names[*label as usize], label_of(path));
+            }
+        }
+        let wrong = validation.paths.iter().filter(|path| {
+            let sample: usize = path.trim_start_matches("folder/").trim_end_matches(".jpg").parse().unwrap();
+            label_of(path) != format!("class {}", sample % 10)
+        });
+        assert!(wrong.count() > 0, "wrong labels are not put right");
+        for (place, sample) in training.samples.iter().enumerate() {
+            assert_eq!(training.part.paths[place], all.part.paths[*sample]);
+            assert_eq!(training.flipped[place], all.flipped[*sample]);
+        }
+    }
+
+    #[test]
+    fn both_sides_have_two_classes_at_least() {
+        assert_eq!([0.01, 0.2, 0.25, 0.99].map(|share| classes_set_aside(10, share)), [2, 2, 3, 8]);
+        assert_eq!(classes_set_aside(4, 0.9), 2);
+        let message = set_aside(&noisy(&[0, 1, 2, 0, 1, 2, 0, 1, 2]), 0.2).unwrap_err().to_string();
+        assert!(message.contains("needs at least 4 training classes") && message.contains("are 3"), "{message}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `[sweep]` and `[tune]` for editors; the loader reads and removes them before a recipe is checked.
+
+use serde_json::{Value as Json, json};
+
+/// The schema of `[sweep]`.
+pub(super) fn sweep() -> Json {
+    let named = json!({ "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } });
+    json!({
+        "description": "Many runs from one recipe, for `curricle bench`.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "methods": {
+                "description": "Methods to compare: recipe files, or tables of settings with a `name`.",
+                "type": "array",
+                "minItems": 1,
+                "items": { "anyOf": [{ "type": "string" }, named.clone()] },
+            },
+            "cases": {
+                "description": "Circumstances to compare them in: tables of settings with a `name`.",
+                "type": "array",
+                "minItems": 1,
+                "items": named,
+            },
+            "seeds": {
+                "description": "Seeds of repetitions: a list, or a number N for 0 to N-1.",
+                "anyOf": [
+                    { "type": "array", "minItems": 1, "items": { "type": "integer", "minimum": 0 } },
+                    { "type": "integer", "minimum": 1 },
+                ],
+            },
+            "grid": lists("Settings with lists of values, e.g. `noise.ratio = [0.1, 0.2]`: all combinations are run."),
+            "zip": lists("Settings with equally long lists of values, which vary together."),
+            "exclude": {
+                "description": "Combinations not to run, e.g. `{ method = \"snr\", noise.ratio = 0.3 }`; conditions on \
+                                `method`, `case`, `seed` and any setting, a list standing for any of its values.",
+                "type": "array",
+                "minItems": 1,
+                "items": { "type": "object", "minProperties": 1 },
+            },
+        },
+    })
+}
+
+/// The schema of `[tune]`.
+pub(super) fn tune() -> Json {
+    json!({
+        "description": "Settings to search on validation classes before the final runs, for `curricle tune` and \
+                        `curricle bench`.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "grid": lists("Settings with lists of values, e.g. `loss.eta = [0.5, 1, 2]`: all combinations are tried."),
+            "random": {
+                "description": "Settings with ranges such as `{ min = 1e-4, max = 1e-2, log = true }` or lists of \
+                                choices, from which `trials` are drawn.",
+                "type": "object",
+                "minProperties": 1,
+            },
+            "trials": { "description": "How many trials `random` makes.", "type": "integer", "minimum": 1 },
+            "seed": { "description": "Decides what `random` draws.", "type": "integer", "minimum": 0, "default": 0 },
+            "metric": {
+                "description": "The metric that decides, on the validation classes.",
+                "type": "string",
+                "default": "recall@1",
+            },
+            "seeds": {
+                "description": "Try with the first seed of a sweep alone, or with all of them and decide by the mean.",
+                "enum": ["first", "all"],
+                "default": "first",
+            },
+        },
+    })
+}
+
+/// Values are lists, or tables that lead to lists.
+fn lists(description: &str) -> Json {
+    json!({
+        "description": description,
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": { "type": ["array", "object"], "minItems": 1 },
+    })
+}
