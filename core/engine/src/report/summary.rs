@@ -219,6 +219,9 @@ fn correct(measure: &Measure, rows: &mut [Row]) {
     }
 }
 
+/// Something that may differ between runs.
+type Fact = fn(&Run) -> Option<String>;
+
 fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     let mut caveats = Vec::new();
     let mut told = BTreeSet::new();
@@ -249,14 +252,13 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
             caveats.push(format!("the sign-flip test is exact and stops at {EXACT_SIGN_FLIPS} pairs: p is left out"));
         }
     }
-    let distinct =
-        |of: &dyn Fn(&Run) -> Option<String>| -> BTreeSet<String> { comparison.runs.iter().filter_map(of).collect() };
-    let manifests: [(&str, &dyn Fn(&Run) -> Option<String>); 3] = [
-        ("devices", &|run| run.manifest.as_ref().map(|m| m.device.clone())),
-        ("versions of curricle", &|run| run.manifest.as_ref().map(|m| m.curricle.clone())),
-        ("versions of libtorch", &|run| run.manifest.as_ref().map(|m| m.libtorch.clone())),
+    let distinct = |of: Fact| -> BTreeSet<String> { comparison.runs.iter().filter_map(of).collect() };
+    let made_with: [(&str, Fact); 3] = [
+        ("devices", |run| run.manifest.as_ref().map(|m| m.device.clone())),
+        ("versions of curricle", |run| run.manifest.as_ref().map(|m| m.curricle.clone())),
+        ("versions of libtorch", |run| run.manifest.as_ref().map(|m| m.libtorch.clone())),
     ];
-    for (what, of) in manifests {
+    for (what, of) in made_with {
         let values = distinct(of);
         if values.len() > 1 {
             let values: Vec<_> = values.into_iter().collect();
@@ -264,7 +266,7 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
         }
     }
     let elsewhere: Vec<_> =
-        distinct(&|run| run.word("eval.on").map(str::to_string)).into_iter().filter(|on| on != "test").collect();
+        distinct(|run| run.word("eval.on").map(str::to_string)).into_iter().filter(|on| on != "test").collect();
     if !elsewhere.is_empty() {
         caveats.push(format!("measured on {} classes, not on test classes", elsewhere.join(" and ")));
     }

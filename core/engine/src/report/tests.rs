@@ -86,7 +86,8 @@ fn runs_of_other_labels_are_refused_with_the_field_and_both_values() {
 
 #[test]
 fn every_condition_is_checked_within_a_case_and_none_between_cases() {
-    let change: [(Condition, fn(&mut Run)); 5] = [
+    type Change = fn(&mut Run);
+    let change: [(Condition, Change); 5] = [
         (Condition::Data, |run| run.result.conditions.data = "x".into()),
         (Condition::Labels, |run| run.result.conditions.labels = "x".into()),
         (Condition::Initialisation, |run| run.result.conditions.initialisation = "x".into()),

@@ -61,7 +61,7 @@ impl Axis {
 
     /// A tick's value as text.
     pub fn label(&self, tick: f64) -> String {
-        if self.scale == Scale::Log && (tick >= 1e4 || tick < 1e-2) {
+        if self.scale == Scale::Log && !(1e-2..1e4).contains(&tick) {
             return format!("{tick:.0e}").replace('-', "−");
         }
         let text = format!("{tick:.6}");

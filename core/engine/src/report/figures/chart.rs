@@ -84,13 +84,15 @@ impl Chart {
             svg.begin_series(series.style);
             svg.raw(&format!("<g clip-path=\"url(#{clip})\">"));
             if crowded {
-                band(&mut svg, series, &points, &y)
+                band(&mut svg, series, &points, &y);
             } else {
-                bars(&mut svg, series, &points, &y)
+                bars(&mut svg, series, &points, &y);
             }
             svg.line(&points, series.style);
             svg.end();
-            let few = |i: usize| !crowded || i % series.points.len().div_ceil(8) == 0 || i + 1 == series.points.len();
+            let few = |i: usize| {
+                !crowded || i.is_multiple_of(series.points.len().div_ceil(8)) || i + 1 == series.points.len()
+            };
             for (i, (point, place)) in series.points.iter().zip(&points).enumerate() {
                 if few(i) {
                     svg.marker(*place, series.style, &told(&series.name, &x, point));
