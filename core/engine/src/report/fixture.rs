@@ -90,7 +90,9 @@ pub fn write(run: &Run, out: &Path) {
         threads: 1,
         plugins: Vec::new(),
         recipe_hash_without_plugins: String::new(),
+        weights: None,
         conditions: run.result.conditions.clone(),
+        skipped_files: Vec::new(),
     };
     write("manifest.json", serde_json::to_string(&manifest).unwrap());
     let mut metrics = String::from("{\"format\":\"curricle-metrics\",\"version\":1}\n");
