@@ -124,7 +124,7 @@ fn stripes(direction: usize, number: usize) -> Vec<u8> {
         for x in 0..32 {
             let along = [x, y, x + y, x + 32 - y][direction] + number;
             grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            picture.push(if along / 4 % 2 == 0 { 40 } else { 200 } + (grain >> 27) as u8);
+            picture.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
         }
     }
     picture

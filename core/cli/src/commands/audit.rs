@@ -98,6 +98,8 @@ impl OwnArgs {
             threads: args.device.threads,
             force: self.force,
             progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
+            profile: false,
+            image_cache: None,
         };
         let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
         let outcome = run::execute(&resolved, &options, &stop)?;
