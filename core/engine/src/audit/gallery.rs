@@ -9,8 +9,11 @@ use crate::data::{Inputs, Layout};
 use crate::files;
 use crate::track::picture::Picture;
 use crate::{Error, Result};
-use minijinja::{Environment, context};
+use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -106,31 +109,30 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         known.described().into_iter().map(|(name, value)| (name, format!("{value:.3}"))).collect::<Vec<_>>()
     });
     let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
     let failed = |e: minijinja::Error| Error::Failed(format!("the gallery cannot be written: {e:#}"));
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
     let template = environment.get_template("gallery.html").map_err(failed)?;
-    let text = template.render(context! {
-        title => audit.title,
-        style => include_str!("gallery.css"),
-        weights => audit.weights.describe().replace('`', ""),
-        neighbours => audit.neighbours,
-        samples => audit.ranked.len(),
-        class_count => audit.class_names.len(),
-        suspects => suspects.len(),
-        share => format!("{:.1}", 100.0 * suspects.len() as f64 / audit.ranked.len().max(1) as f64),
-        shown => shown.len(),
-        pictures => pictures.is_some(),
-        strips => strips.values().collect::<Vec<_>>(),
-        sections,
-        more_classes => classes.len().saturating_sub(ROWS),
-        classes => &classes[..classes.len().min(ROWS)],
-        more_mix_ups => mix_ups.len().saturating_sub(ROWS),
-        mix_ups => &mix_ups[..mix_ups.len().min(ROWS)],
-        known,
+    let view = json!({
+        "title": audit.title,
+        "style": include_str!("gallery.css"),
+        "weights": audit.weights.describe().replace('`', ""),
+        "neighbours": audit.neighbours,
+        "samples": audit.ranked.len(),
+        "class_count": audit.class_names.len(),
+        "suspects": suspects.len(),
+        "share": format!("{:.1}", 100.0 * suspects.len() as f64 / audit.ranked.len().max(1) as f64),
+        "shown": shown.len(),
+        "pictures": pictures.is_some(),
+        "strips": strips.values().collect::<Vec<_>>(),
+        "sections": sections,
+        "more_classes": classes.len().saturating_sub(ROWS),
+        "classes": &classes[..classes.len().min(ROWS)],
+        "more_mix_ups": mix_ups.len().saturating_sub(ROWS),
+        "mix_ups": &mix_ups[..mix_ups.len().min(ROWS)],
+        "known": known,
     });
-    text.map_err(failed)
+    template.render(Serde(view)).map_err(failed)
 }
 
 fn card<'a>(
