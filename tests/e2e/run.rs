@@ -16,7 +16,7 @@ fn a_run_leaves_everything_it_promises() {
     {
         assert!(run.join(file).is_file(), "no {file}");
     }
-    for file in ["model.safetensors", "projector_config.pbtxt", "projector/sprite.png"] {
+    for file in ["model.safetensors", "projector_config.pbtxt", "projector/sprite.png", "retrieval.png"] {
         assert!(run.join(file).is_file(), "no {file}");
     }
     assert!(!run.join("checkpoints").exists(), "a finished run needs no checkpoint");

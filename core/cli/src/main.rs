@@ -10,7 +10,8 @@ use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, run, schema, tune,
+    audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run,
+    schema, tune,
 };
 use std::process::ExitCode;
 
@@ -31,7 +32,9 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Bench(bench::Args),
+    Report(report::Args),
     Tune(tune::Args),
+    Audit(audit::Args),
     Check(check::Args),
     Explain(explain::Args),
     Data(data::Args),
@@ -52,7 +55,9 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Report(args) => report::run(args),
         Command::Tune(args) => tune::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Data(args) => data::run(args),

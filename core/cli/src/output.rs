@@ -75,6 +75,11 @@ pub fn print(text: &str) -> Result<()> {
     written(io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()))
 }
 
+/// Whether results are printed with styles such as bold.
+pub fn styled() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+}
+
 /// Prints a result for programs.
 pub fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;

@@ -2,8 +2,9 @@
 //!
 //! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
 //! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
-//! result, all of it held together by [`run`].
+//! result, all of it held together by [`run`]; results become tables and figures in [`report`].
 
+pub mod audit;
 pub mod backbone;
 pub mod bench;
 pub mod data;
@@ -16,6 +17,7 @@ pub mod plugin;
 pub mod probe;
 pub mod recipe;
 pub mod registry;
+pub mod report;
 pub mod run;
 pub mod tensor_file;
 pub mod track;

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod audit;
 pub mod bench;
 pub mod check;
 pub mod completions;
@@ -17,6 +18,7 @@ pub mod plugin_new;
 pub mod probe;
 mod probe_loss;
 mod probe_weights;
+pub mod report;
 pub mod run;
 pub mod schema;
 pub mod tune;

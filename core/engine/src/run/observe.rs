@@ -12,6 +12,8 @@ use tch::{Device, Kind, Tensor};
 
 /// Queries and neighbours in a retrieval grid.
 const GRID: (usize, usize) = (8, 8);
+/// Tag, and name of the file without `.png`, of the queries with what they retrieve.
+const RETRIEVAL: &str = "retrieval";
 /// Samples whose similarities are shown as histograms.
 const SIMILARITY_SAMPLES: usize = 500;
 /// Samples in a grid of the lowest or highest weights.
@@ -68,7 +70,7 @@ pub(super) fn evaluation(
         let side = test.inputs.thumbnail_side(PICTURE);
         let pictures = (test.inputs.thumbnails(&queries, side)?, test.inputs.thumbnails(&shown, side)?);
         if let (Some(queries), Some(shown)) = pictures {
-            tracker.image("retrieval", &grid::retrieval_grid(&queries, &shown, &right)?, step)?;
+            tracker.latest_image(RETRIEVAL, &grid::retrieval_grid(&queries, &shown, &right)?, step)?;
         }
     }
     Ok(())

@@ -3,8 +3,8 @@
 use super::events::{self, EventWriter};
 use super::metrics::{self, MetricsFile, Record};
 use super::{HParams, Picture, hparams, summary};
-use crate::{Error, Result};
-use std::path::Path;
+use crate::{Error, Result, files};
+use std::path::{Path, PathBuf};
 
 /// Charts that show several curves together, in TensorBoard's `Custom Scalars` tab.
 const CHARTS: [(&str, &str); 4] = [
@@ -33,6 +33,7 @@ pub enum Status {
 /// interrupted.
 #[derive(Debug)]
 pub struct Tracker {
+    folder: PathBuf,
     metrics: MetricsFile,
     events: EventWriter,
 }
@@ -51,7 +52,7 @@ impl Tracker {
         }
         let mut events = EventWriter::create(folder, resume_step);
         events.write(0, vec![summary::layout("Overview", &CHARTS)?]);
-        Ok(Self { metrics, events })
+        Ok(Self { folder: folder.to_path_buf(), metrics, events })
     }
 
     /// Writes one number.
@@ -78,6 +79,12 @@ impl Tracker {
     pub fn image(&mut self, tag: &str, picture: &Picture, step: u64) -> Result<()> {
         self.events.write(step, vec![summary::image(tag, picture)?]);
         Ok(())
+    }
+
+    /// The same, and as `<tag>.png` in the run folder, in place of an earlier one.
+    pub fn latest_image(&mut self, tag: &str, picture: &Picture, step: u64) -> Result<()> {
+        files::write(&self.folder.join(format!("{tag}.png")), &picture.to_png()?)?;
+        self.image(tag, picture, step)
     }
 
     /// Writes a text in Markdown, for TensorBoard alone.

@@ -3,8 +3,9 @@
 use super::{Args, Launcher, jobs, remote};
 use crate::output;
 use curricle_engine::Result;
-use curricle_engine::bench::{self, Row, STATES, SearchRecord, Spread, Standing, TuneRecord};
+use curricle_engine::bench::{STATES, SearchRecord, Standing, TuneRecord};
 use curricle_engine::recipe::Plan;
+use curricle_engine::report::{Comparison, Measure, Questions, Summary, format, table};
 use curricle_engine::run::RunResult;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ fn counts(standings: &[Standing]) -> String {
     format!("{}: {}", runs(standings.len()), STATES.iter().filter_map(count).collect::<Vec<_>>().join(", "))
 }
 
-/// The table over all runs, and what was chosen before.
+/// What the runs came to, as `curricle report` would tell it, and what was chosen before.
 pub(super) fn comparison(
     plan: &Plan,
     results: &BTreeMap<usize, &RunResult>,
@@ -78,12 +79,17 @@ pub(super) fn comparison(
     record: Option<&TuneRecord>,
     as_json: bool,
 ) -> Result<()> {
-    let rows = bench::summarise(&plan.runs, results);
+    let results_of = plan.runs.iter().enumerate().map(|(index, run)| (run, results.get(&index).copied().cloned()));
+    let compared = Comparison::from_results(results_of);
+    let mut metrics = Measure::usual(&compared.runs);
+    metrics.extend((!metrics.is_empty()).then(|| "seconds".to_string()));
+    let summary = Summary::new(&compared, &Questions { metrics, ..Default::default() })?;
     let record = record.filter(|record| !record.searches.is_empty());
     if !as_json {
         let searches = record.into_iter().flat_map(|record| &record.searches);
         let searches: String = searches.map(search_table).collect();
-        return output::print(&format!("{searches}{}", table(&rows)));
+        let tables = format::text(&table::layout("", &compared, &summary), output::styled());
+        return output::print(&format!("{searches}{tables}"));
     }
     let one = |(index, of): (usize, &curricle_engine::recipe::SweepRun)| {
         let (result, error) = (results.get(&index), errors.get(&index));
@@ -93,7 +99,7 @@ pub(super) fn comparison(
         })
     };
     let runs: Vec<_> = plan.runs.iter().enumerate().filter_map(one).collect();
-    let mut json = json!({ "rows": rows, "runs": runs });
+    let mut json = json!({ "rows": summary.rows, "caveats": summary.caveats, "runs": runs });
     if let Some(record) = record {
         json["tune"] = serde_json::to_value(record).unwrap_or_default();
     }
@@ -118,31 +124,6 @@ fn search_table(search: &SearchRecord) -> String {
 /// `loss.eta = 2, optimizer.lr = 0.001`
 pub(super) fn settings(settings: &Map<String, Value>) -> String {
     settings.iter().map(|(path, value)| format!("{path} = {value}")).collect::<Vec<_>>().join(", ")
-}
-
-fn table(rows: &[Row]) -> String {
-    let cases = rows.iter().any(|row| row.case.is_some());
-    let columns = [("recall@1", "R@1"), ("nmi", "NMI"), ("map@r", "MAP@R"), ("auroc", "noise AUROC")];
-    let mut titles = vec!["method"];
-    titles.extend(cases.then_some("case"));
-    titles.extend(columns.iter().map(|(_, title)| *title));
-    titles.extend(["time (s)", "runs"]);
-    let mut table = output::table(&titles);
-    for row in rows {
-        let mut cells = vec![row.method.clone()];
-        cells.extend(cases.then(|| row.case.clone().unwrap_or_default()));
-        cells.extend(columns.iter().map(|(name, _)| row.values.get(*name).map_or("-".into(), |s| percent(*s))));
-        cells.push(row.seconds.map_or("-".into(), |s| format!("{:.1}", s.mean)));
-        let runs = row.values.values().map(|s| s.runs).max().unwrap_or(0);
-        cells.push(if row.missing > 0 { format!("{runs} ({} missing)", row.missing) } else { runs.to_string() });
-        table.add_row(cells);
-    }
-    format!("{table}\nfinal epoch, in %, mean ± standard deviation over seeds\n")
-}
-
-fn percent(spread: Spread) -> String {
-    let mean = 100.0 * spread.mean;
-    if spread.runs > 1 { format!("{mean:.1} ± {:.1}", 100.0 * spread.std) } else { format!("{mean:.1}") }
 }
 
 /// `1 run`, `8 runs`

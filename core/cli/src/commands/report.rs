@@ -1,0 +1,178 @@
+//! `curricle report`
+
+use crate::output;
+use clap::ValueEnum;
+use curricle_engine::report::figures::Figures;
+use curricle_engine::report::{Comparison, Questions, Selection, Summary, Test, find, format, table};
+use curricle_engine::{Error, Result, files};
+use std::path::{Path, PathBuf};
+
+/// Turn runs into tables, figures and a page to read.
+///
+/// Values are means over seeds; methods are compared only where all of them saw the same data,
+/// labels, initial parameters and batches. Folders that hold no finished run are named and left
+/// out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    curricle report runs/robustness* --against ms\n  \
+    curricle report runs --metrics recall@1,recall@8,nmi --format latex --out table.tex\n  \
+    curricle report runs --out report.html --figures figures\n  \
+    curricle report runs --by noise.ratio --methods ms,bspml")]
+pub struct Args {
+    /// Run folders, or any folders above them.
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// How to write the report. Default: by the name of `--out`, else a table.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write to a file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Metrics to show, the main one first, e.g. `recall@1,nmi,map@r,auroc`.
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    metrics: Vec<String>,
+    /// Methods to show, in this order.
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    methods: Vec<String>,
+    /// A case to show; may be repeated.
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+    /// Tell cases apart by a setting, such as `noise.ratio`, and not by their names; may be
+    /// repeated.
+    #[arg(long, value_name = "SETTING")]
+    by: Vec<String>,
+    /// Test every other method against this one; runs are paired by seed.
+    #[arg(long, value_name = "METHOD")]
+    against: Option<String>,
+    /// How to test.
+    #[arg(long, value_enum, default_value = "t", requires = "against")]
+    test: TestChoice,
+    /// Compare methods although they differ in this; the report says so.
+    #[arg(long, value_enum, value_name = "CONDITION")]
+    allow: Option<Allowed>,
+    /// Also draw all figures that the runs can support, as SVG files in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    figures: Option<PathBuf>,
+    /// Heading of the report. Default: what the names of the runs have in common.
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For the terminal.
+    Table,
+    /// Markdown.
+    Md,
+    /// LaTeX with booktabs.
+    Latex,
+    /// Every number, one line for each method, case and metric.
+    Csv,
+    /// Everything, for programs.
+    Json,
+    /// One page with tables, figures, settings and retrievals.
+    Html,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TestChoice {
+    /// Paired t test.
+    T,
+    /// Exact Wilcoxon signed-rank test.
+    Wilcoxon,
+    /// Exact sign-flip test.
+    SignFlip,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Allowed {
+    /// Batches, for methods that come with a sampler of their own.
+    Batches,
+}
+
+/// Carries the command out.
+pub fn run(args: &Args) -> Result<()> {
+    let format = chosen_format(args)?;
+    let found = find(&args.runs)?;
+    for left_out in &found.left_out {
+        output::note(&format!("left out `{}`: {}", left_out.folder.display(), left_out.reason));
+    }
+    let selection = Selection {
+        methods: args.methods.clone(),
+        cases: args.cases.clone(),
+        by: args.by.clone(),
+        allow_batches: matches!(args.allow, Some(Allowed::Batches)),
+    };
+    let comparison = Comparison::new(found, &selection)?;
+    let test = match args.test {
+        TestChoice::T => Test::T,
+        TestChoice::Wilcoxon => Test::Wilcoxon,
+        TestChoice::SignFlip => Test::SignFlip,
+    };
+    let questions = Questions { metrics: args.metrics.clone(), against: args.against.clone(), test };
+    let summary = Summary::new(&comparison, &questions)?;
+    let title = args.title.clone().unwrap_or_else(|| comparison.title());
+    let layout = table::layout(&title, &comparison, &summary);
+    let figures = (args.figures.is_some() || format == Format::Html).then(|| Figures::draw(&comparison, &summary));
+    let text = match format {
+        Format::Table => format::text(&layout, args.out.is_none() && output::styled()),
+        Format::Md => format::markdown(&layout),
+        Format::Latex => format::latex(&layout),
+        Format::Csv => format::csv(&summary)?,
+        Format::Json => format!("{:#}\n", format::json(&comparison, &summary)),
+        Format::Html => {
+            let figures = figures.clone().unwrap_or_default();
+            format::html(&format::Page {
+                comparison: &comparison,
+                summary: &summary,
+                layout: &layout,
+                figures: &figures,
+            })?
+        }
+    };
+    if let (Some(folder), Some(figures)) = (&args.figures, &figures) {
+        write_figures(folder, figures)?;
+    }
+    match &args.out {
+        Some(path) => {
+            files::write(path, text.as_bytes())?;
+            output::note(&format!("wrote `{}`", path.display()));
+            Ok(())
+        }
+        None => output::print(&text),
+    }
+}
+
+/// The format asked for, or the one that the name of the file suggests.
+fn chosen_format(args: &Args) -> Result<Format> {
+    if let Some(format) = args.json.then_some(Format::Json).or(args.format) {
+        return Ok(format);
+    }
+    let Some(path) = &args.out else { return Ok(Format::Table) };
+    match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "md" | "markdown" => Ok(Format::Md),
+        "tex" => Ok(Format::Latex),
+        "csv" => Ok(Format::Csv),
+        "json" => Ok(Format::Json),
+        "html" | "htm" => Ok(Format::Html),
+        "txt" => Ok(Format::Table),
+        _ => Err(Error::Usage(format!(
+            "the name `{}` does not tell the format; add `--format table|md|latex|csv|json|html`",
+            path.display()
+        ))),
+    }
+}
+
+fn write_figures(folder: &Path, figures: &Figures) -> Result<()> {
+    let written = figures.write(folder)?;
+    for path in &written {
+        output::note(&format!("wrote `{}`", path.display()));
+    }
+    for figure in &figures.not_drawn {
+        output::note(&format!("not drawn: {}: {}", figure.title, figure.reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Scales and ticks.
+
+/// How values are spread along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// By their logarithm.
+    Log,
+}
+
+/// An axis from one value to another, over so many pixels.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    scale: Scale,
+    values: (f64, f64),
+    pixels: (f64, f64),
+    /// Values with a tick.
+    pub ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// An axis over these values with round ticks.
+    pub fn over(scale: Scale, values: (f64, f64), pixels: (f64, f64)) -> Self {
+        match scale {
+            Scale::Linear => {
+                let (low, high) = widened(values);
+                let ticks = round_ticks(low, high);
+                Self { scale, values: (low, high), pixels, ticks }
+            }
+            Scale::Log => {
+                let low = values.0.max(f64::MIN_POSITIVE).log10().floor();
+                let high = values.1.max(f64::MIN_POSITIVE).log10().ceil().max(low + 1.0);
+                let step = ((high - low) / 6.0).ceil().max(1.0);
+                let ticks = (0..).map(|i| low + step * f64::from(i)).take_while(|e| *e <= high).map(|e| 10f64.powf(e));
+                Self { scale, values: (10f64.powf(low), 10f64.powf(high)), pixels, ticks: ticks.collect() }
+            }
+        }
+    }
+
+    /// An axis whose ticks are the values themselves, with some room on both sides.
+    pub fn at(scale: Scale, ticks: &[f64], pixels: (f64, f64)) -> Self {
+        let bend = |value: f64| if scale == Scale::Log { value.ln() } else { value };
+        let unbend = |value: f64| if scale == Scale::Log { value.exp() } else { value };
+        let low = ticks.iter().copied().map(bend).fold(f64::INFINITY, f64::min);
+        let high = ticks.iter().copied().map(bend).fold(f64::NEG_INFINITY, f64::max);
+        let room = if high > low { 0.06 * (high - low) } else { 0.5 };
+        Self { scale, values: (unbend(low - room), unbend(high + room)), pixels, ticks: ticks.to_vec() }
+    }
+
+    /// Where a value lies.
+    pub fn place(&self, value: f64) -> f64 {
+        let bend = |value: f64| match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.max(f64::MIN_POSITIVE).ln(),
+        };
+        let (low, high) = (bend(self.values.0), bend(self.values.1));
+        self.pixels.0 + (bend(value) - low) / (high - low) * (self.pixels.1 - self.pixels.0)
+    }
+
+    /// A tick's value as text.
+    pub fn label(&self, tick: f64) -> String {
+        if self.scale == Scale::Log && !(1e-2..1e4).contains(&tick) {
+            return format!("{tick:.0e}").replace('-', "−");
+        }
+        let text = format!("{tick:.6}");
+        text.trim_end_matches('0').trim_end_matches('.').replace('-', "−")
+    }
+}
+
+/// A single value gets some room, too.
+fn widened((low, high): (f64, f64)) -> (f64, f64) {
+    if high > low {
+        return (low, high);
+    }
+    let room = if low == 0.0 { 1.0 } else { 0.1 * low.abs() };
+    (low - room, high + room)
+}
+
+/// Between four and eight multiples of 1, 2 or 5 times a power of ten.
+fn round_ticks(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(rough);
+    let first = (low / step - 1e-9).ceil();
+    (0..).map(|i| (first + f64::from(i)) * step).take_while(|tick| *tick <= high + 1e-9 * step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within() {
+        assert_eq!(
+            Axis::over(Scale::Linear, (0.0, 1.0), (0.0, 1.0)).ticks,
+            [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
+        );
+        let axis = Axis::over(Scale::Linear, (41.3, 78.2), (300.0, 0.0));
+        assert_eq!(axis.ticks, [50.0, 60.0, 70.0]);
+        assert_eq!(axis.place(41.3), 300.0);
+        assert_eq!(axis.label(0.6000000000000001), "0.6");
+        for same in [0.0, 3.0, -2.0] {
+            assert!(Axis::over(Scale::Linear, (same, same), (0.0, 1.0)).place(same).is_finite());
+        }
+    }
+
+    #[test]
+    fn logarithms_have_powers_of_ten() {
+        let axis = Axis::over(Scale::Log, (3e-9, 2e-3), (0.0, 100.0));
+        assert_eq!(axis.ticks.len(), 4);
+        assert_eq!(axis.label(axis.ticks[0]), "1e−9");
+        let sizes = Axis::at(Scale::Log, &[64.0, 128.0, 256.0], (0.0, 100.0));
+        assert!((sizes.place(128.0) - 50.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,282 @@
+//! Lines with markers over one axis, one line for each series.
+
+use super::axis::{Axis, Scale};
+use super::svg::{Anchor, Svg, number, path, width};
+use std::fmt::Write;
+
+const WIDTH: f64 = 520.0;
+const PLOT: (f64, f64) = (56.0, 504.0);
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 300.0;
+const LEGEND_ROW: f64 = 22.0;
+
+/// One value of a series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Where.
+    pub x: f64,
+    /// How much.
+    pub y: f64,
+    /// From where to where it may be, if known.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// The values of one method.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Which colour, marker and dash it has.
+    pub style: usize,
+    /// Its values, by `x`.
+    pub points: Vec<Point>,
+}
+
+/// A chart to be drawn.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// Name of its file, and of its parts on a page.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// What the horizontal axis shows.
+    pub x_label: String,
+    /// How.
+    pub x_scale: Scale,
+    /// Whether only the values themselves have ticks.
+    pub x_discrete: bool,
+    /// What the vertical axis shows.
+    pub y_label: String,
+    /// How.
+    pub y_scale: Scale,
+    /// Values that `y` cannot leave.
+    pub y_limits: (f64, f64),
+    /// The lines.
+    pub series: Vec<Series>,
+    /// What intervals are, for the description.
+    pub interval: &'static str,
+}
+
+impl Chart {
+    /// Draws it.
+    pub fn svg(&self) -> String {
+        let legend = Legend::new(self.series.iter().map(|series| series.name.as_str()));
+        let height = BOTTOM + 62.0 + legend.height();
+        let (x, y) = (self.x_axis(), self.y_axis());
+        let mut svg = Svg::default();
+        svg.styled_text(12.0, 22.0, Anchor::Start, &self.title, "font-size=\"15\" font-weight=\"bold\"");
+        frame(&mut svg, &x, &y, &self.x_label, &self.y_label);
+        let clip = format!("{}-clip", self.name);
+        svg.raw(&format!(
+            "<clipPath id=\"{clip}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+            PLOT.0,
+            TOP,
+            PLOT.1 - PLOT.0,
+            BOTTOM - TOP
+        ));
+        // Many points would hide behind their own bars.
+        let crowded = self.series.iter().any(|series| series.points.len() > 8);
+        for (index, series) in self.series.iter().enumerate() {
+            // A little aside, so that bars of different series do not cover each other.
+            let aside = 4.0 * (index as f64 - (self.series.len() - 1) as f64 / 2.0);
+            let place = |point: &Point| (x.place(point.x) + if crowded { 0.0 } else { aside }, y.place(point.y));
+            let points: Vec<(f64, f64)> = series.points.iter().map(place).collect();
+            svg.begin_series(series.style);
+            svg.raw(&format!("<g clip-path=\"url(#{clip})\">"));
+            if crowded {
+                band(&mut svg, series, &points, &y);
+            } else {
+                bars(&mut svg, series, &points, &y);
+            }
+            svg.line(&points, series.style);
+            svg.end();
+            let few = |i: usize| {
+                !crowded || i.is_multiple_of(series.points.len().div_ceil(8)) || i + 1 == series.points.len()
+            };
+            for (i, (point, place)) in series.points.iter().zip(&points).enumerate() {
+                if few(i) {
+                    svg.marker(*place, series.style, &told(&series.name, &x, point));
+                }
+            }
+            svg.end();
+        }
+        legend.draw(&mut svg, BOTTOM + 64.0, |svg, i, (x, y)| {
+            let series = &self.series[i];
+            svg.begin_series(series.style);
+            svg.line(&[(x, y), (x + 26.0, y)], series.style);
+            svg.marker((x + 13.0, y), series.style, "");
+            svg.end();
+        });
+        svg.document(&self.name, (WIDTH, height), &self.title, &self.description(&x))
+    }
+
+    fn x_axis(&self) -> Axis {
+        let mut values: Vec<f64> = self.points().map(|point| point.x).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        if self.x_discrete {
+            return Axis::at(self.x_scale, &values, PLOT);
+        }
+        let (low, high) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
+        let room = 0.02 * (high - low);
+        let mut axis = Axis::over(self.x_scale, (low - room, high + room), PLOT);
+        axis.ticks.retain(|tick| tick.fract() == 0.0 || high - low < 4.0);
+        axis
+    }
+
+    /// Over all values and, as far as that leaves the values room, their intervals.
+    fn y_axis(&self) -> Axis {
+        let pixels = (BOTTOM, TOP);
+        let ends = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+        };
+        let (low, high) = ends(&mut self.points().map(|point| point.y));
+        if self.y_scale == Scale::Log {
+            return Axis::over(Scale::Log, (low, high), pixels);
+        }
+        let (lowest, highest) = ends(&mut self.points().flat_map(|point| point.interval.unwrap_or([point.y; 2])));
+        let span = (high - low).max(0.02 * high.abs()).max(1e-9);
+        let low = lowest.max(low - span) - 0.05 * span;
+        let high = highest.min(high + span) + 0.05 * span;
+        Axis::over(Scale::Linear, (low.max(self.y_limits.0), high.min(self.y_limits.1)), pixels)
+    }
+
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+
+    /// The values in words, for readers who cannot see the lines.
+    fn description(&self, x: &Axis) -> String {
+        let mut text = format!("{} against {}.", self.y_label, self.x_label);
+        if self.points().any(|point| point.interval.is_some()) {
+            let _ = write!(text, " {}.", self.interval);
+        }
+        for series in &self.series {
+            let values: Vec<String> =
+                series.points.iter().map(|point| format!("{} at {}", short(point.y), x.label(point.x))).collect();
+            let _ = write!(text, " {}: {}.", series.name, values.join(", "));
+        }
+        text
+    }
+}
+
+fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
+    for (point, (x, _)) in series.points.iter().zip(points) {
+        if let Some([low, high]) = point.interval {
+            let (low, high) = (number(y.place(low)), number(y.place(high)));
+            let (x, left, right) = (number(*x), number(x - 3.0), number(x + 3.0));
+            svg.raw(&format!(
+                "<path d=\"M{x} {low}L{x} {high}M{left} {low}L{right} {low}M{left} {high}L{right} {high}\" \
+                 stroke=\"currentColor\" stroke-opacity=\"0.6\" fill=\"none\"/>"
+            ));
+        }
+    }
+}
+
+fn band(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
+    let with: Vec<_> = series.points.iter().zip(points).filter_map(|(p, (x, _))| Some((*x, p.interval?))).collect();
+    if with.len() > 1 {
+        let upper = with.iter().map(|(x, [_, high])| (*x, y.place(*high)));
+        let lower = with.iter().rev().map(|(x, [low, _])| (*x, y.place(*low)));
+        let outline = path(&upper.chain(lower).collect::<Vec<_>>());
+        svg.raw(&format!("<path d=\"{outline}z\" fill=\"currentColor\" fill-opacity=\"0.12\"/>"));
+    }
+}
+
+fn told(name: &str, x: &Axis, point: &Point) -> String {
+    let interval =
+        point.interval.map_or_else(String::new, |[low, high]| format!(" ({} – {})", short(low), short(high)));
+    format!("{name} at {}: {}{interval}", x.label(point.x), short(point.y))
+}
+
+/// A number for people.
+pub(super) fn short(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-3..1e6).contains(&size) {
+        return format!("{value:.2e}").replace('-', "−");
+    }
+    let decimals = if size >= 10.0 { 1 } else { 3 };
+    format!("{value:.decimals$}").replace('-', "−")
+}
+
+/// Axes, ticks, grid and labels.
+pub(super) fn frame(svg: &mut Svg, x: &Axis, y: &Axis, x_label: &str, y_label: &str) {
+    for tick in &y.ticks {
+        let at = y.place(*tick);
+        svg.rule((PLOT.0, at), (PLOT.1, at), false);
+        svg.text(PLOT.0 - 8.0, at + 4.5, Anchor::End, &y.label(*tick));
+    }
+    let mut free_from = f64::NEG_INFINITY;
+    for tick in &x.ticks {
+        let (at, label) = (x.place(*tick), x.label(*tick));
+        svg.rule((at, BOTTOM), (at, BOTTOM + 5.0), true);
+        let half = width(&label) / 2.0;
+        if at - half > free_from {
+            svg.text(at, BOTTOM + 20.0, Anchor::Middle, &label);
+            free_from = at + half + 4.0;
+        }
+    }
+    svg.rule((PLOT.0, BOTTOM), (PLOT.1, BOTTOM), true);
+    svg.text((PLOT.0 + PLOT.1) / 2.0, BOTTOM + 40.0, Anchor::Middle, x_label);
+    let middle = (TOP + BOTTOM) / 2.0;
+    let turned = format!("transform=\"rotate(-90 14 {})\"", number(middle));
+    svg.styled_text(14.0, middle, Anchor::Middle, y_label, &turned);
+}
+
+/// The plot area, for charts of other kinds.
+pub(super) const AREA: ((f64, f64), (f64, f64)) = (PLOT, (BOTTOM, TOP));
+
+/// Names in rows below the plot.
+pub(super) struct Legend {
+    names: Vec<String>,
+    /// Where each entry stands: row and left edge.
+    places: Vec<(usize, f64)>,
+}
+
+impl Legend {
+    const LEFT: f64 = 16.0;
+    const SAMPLE: f64 = 34.0;
+    const GAP: f64 = 22.0;
+
+    pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let names: Vec<String> = names.map(str::to_string).collect();
+        let (mut row, mut left) = (0, Self::LEFT);
+        let places = names.iter().map(|name| {
+            let wide = Self::SAMPLE + width(name);
+            if left > Self::LEFT && left + wide > WIDTH - 8.0 {
+                (row, left) = (row + 1, Self::LEFT);
+            }
+            let place = (row, left);
+            left += wide + Self::GAP;
+            place
+        });
+        let places = places.collect();
+        Self { names, places }
+    }
+
+    fn height(&self) -> f64 {
+        LEGEND_ROW * self.places.last().map_or(0.0, |(row, _)| *row as f64 + 1.0)
+    }
+
+    fn draw(&self, svg: &mut Svg, top: f64, sample: impl Fn(&mut Svg, usize, (f64, f64))) {
+        for (i, ((row, left), name)) in self.places.iter().zip(&self.names).enumerate() {
+            let y = top + LEGEND_ROW * *row as f64;
+            sample(svg, i, (*left, y - 4.5));
+            svg.text(left + Self::SAMPLE, y, Anchor::Start, name);
+        }
+    }
+
+    /// Draws a whole document with this legend below the plot.
+    pub(super) fn finish(
+        &self,
+        mut svg: Svg,
+        name: &str,
+        title: &str,
+        description: &str,
+        sample: impl Fn(&mut Svg, usize, (f64, f64)),
+    ) -> String {
+        svg.styled_text(12.0, 22.0, Anchor::Start, title, "font-size=\"15\" font-weight=\"bold\"");
+        self.draw(&mut svg, BOTTOM + 64.0, sample);
+        svg.document(name, (WIDTH, BOTTOM + 62.0 + self.height()), title, description)
+    }
+}

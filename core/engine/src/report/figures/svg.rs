@@ -1,0 +1,171 @@
+//! Drawing in SVG.
+//!
+//! Plain presentation attributes, so that every program that reads SVG shows the same; classes let
+//! a page with a dark mode recolour what it embeds. Nothing is told by colour alone: every series
+//! has a marker and a dash of its own.
+
+use std::fmt::Write;
+
+/// Dark text on light paper.
+const INK: &str = "#1f2328";
+/// Colours that differ for most kinds of colour blindness and on print in grey.
+const COLOURS: [&str; 8] = ["#0067a8", "#c8500a", "#00805c", "#b3468a", "#946300", "#3b8fc4", "#7a3fa0", "#5c6068"];
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
+const MARKERS: usize = 8;
+
+/// A drawing that grows.
+#[derive(Debug, Default)]
+pub struct Svg {
+    body: String,
+}
+
+/// Where a text is anchored.
+#[derive(Debug, Clone, Copy)]
+pub enum Anchor {
+    /// Its start.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its end.
+    End,
+}
+
+impl Svg {
+    /// The whole document. `id` tells apart drawings on one page.
+    pub fn document(&self, id: &str, size: (f64, f64), title: &str, description: &str) -> String {
+        let (width, height) = (number(size.0), number(size.1));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\" \
+             font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n\
+             <title id=\"{id}-title\">{}</title>\n<desc id=\"{id}-desc\">{}</desc>\n\
+             <rect class=\"paper\" width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}</svg>\n",
+            escape(title),
+            escape(description),
+            self.body
+        )
+    }
+
+    /// Anything else.
+    pub fn raw(&mut self, markup: &str) {
+        self.body.push_str(markup);
+        self.body.push('\n');
+    }
+
+    /// A line of text.
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
+        self.styled_text(x, y, anchor, text, "");
+    }
+
+    /// A line of text with further attributes.
+    pub fn styled_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str, attributes: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let _ = writeln!(
+            self.body,
+            "<text class=\"ink\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" fill=\"{INK}\" {attributes}>{}</text>",
+            number(x),
+            number(y),
+            escape(text)
+        );
+    }
+
+    /// A line of the grid, or of an axis if `strong`.
+    pub fn rule(&mut self, from: (f64, f64), to: (f64, f64), strong: bool) {
+        let (class, colour) = if strong { ("axis", "#6e7781") } else { ("grid", "#dfe3e8") };
+        let _ = writeln!(
+            self.body,
+            "<path class=\"{class}\" d=\"M{} {}L{} {}\" stroke=\"{colour}\" fill=\"none\"/>",
+            number(from.0),
+            number(from.1),
+            number(to.0),
+            number(to.1)
+        );
+    }
+
+    /// Begins a group in the colour of a series.
+    pub fn begin_series(&mut self, style: usize) {
+        let colour = style % COLOURS.len();
+        let _ = writeln!(self.body, "<g class=\"c{colour}\" color=\"{}\">", COLOURS[colour]);
+    }
+
+    /// Ends a group.
+    pub fn end(&mut self) {
+        self.raw("</g>");
+    }
+
+    /// A line through points in the dash of a series.
+    pub fn line(&mut self, points: &[(f64, f64)], style: usize) {
+        let dash = match DASHES[style / COLOURS.len() % DASHES.len()] {
+            "" => String::new(),
+            dash => format!(" stroke-dasharray=\"{dash}\""),
+        };
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.8\" stroke-linejoin=\"round\"{dash}/>",
+            path(points)
+        );
+    }
+
+    /// The marker of a series at a place, with what a pointer over it is told.
+    pub fn marker(&mut self, (x, y): (f64, f64), style: usize, told: &str) {
+        let p = |dx: f64, dy: f64| format!("{} {}", number(x + dx), number(y + dy));
+        let filled = |d: String| format!("<path d=\"{d}\" fill=\"currentColor\"");
+        let stroked = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"");
+        let shape = match style % MARKERS {
+            0 => format!("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"currentColor\"", number(x), number(y)),
+            1 => filled(format!("M{}h7v7h-7z", p(-3.5, -3.5))),
+            2 => filled(format!("M{}L{}L{}z", p(0.0, -5.0), p(4.8, 3.6), p(-4.8, 3.6))),
+            3 => filled(format!("M{}L{}L{}L{}z", p(0.0, -5.2), p(5.2, 0.0), p(0.0, 5.2), p(-5.2, 0.0))),
+            4 => filled(format!("M{}L{}L{}z", p(0.0, 5.0), p(4.8, -3.6), p(-4.8, -3.6))),
+            5 => stroked(format!("M{}L{}M{}L{}", p(-4.0, -4.0), p(4.0, 4.0), p(-4.0, 4.0), p(4.0, -4.0))),
+            6 => stroked(format!("M{}L{}M{}L{}", p(-5.0, 0.0), p(5.0, 0.0), p(0.0, -5.0), p(0.0, 5.0))),
+            _ => stroked(format!("M{}h7v7h-7z", p(-3.5, -3.5))),
+        };
+        if told.is_empty() {
+            let _ = writeln!(self.body, "{shape}/>");
+        } else {
+            let tag = if shape.starts_with("<circle") { "circle" } else { "path" };
+            let _ = writeln!(self.body, "{shape}><title>{}</title></{tag}>", escape(told));
+        }
+    }
+}
+
+/// A path through points.
+pub fn path(points: &[(f64, f64)]) -> String {
+    let mut d = String::new();
+    for (i, (x, y)) in points.iter().enumerate() {
+        let _ = write!(d, "{}{} {}", if i == 0 { 'M' } else { 'L' }, number(*x), number(*y));
+    }
+    d
+}
+
+/// A coordinate: two decimals are finer than any screen or printer.
+pub fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Text as XML has it. Control characters, which XML cannot hold, become spaces.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// About how wide a text is.
+pub fn width(text: &str) -> f64 {
+    6.9 * text.chars().count() as f64
+}

@@ -1,0 +1,184 @@
+//! Runs, read from their folders.
+
+use crate::recipe::SweepRun;
+use crate::run::{FORMAT, Manifest, RunFolder, RunResult};
+use crate::{Error, Result, files};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A finished run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What the method is called: its row.
+    pub method: String,
+    /// What the circumstances are called; empty if they have no name.
+    pub case: String,
+    /// The resolved recipe.
+    pub settings: Value,
+    /// What it came to.
+    pub result: RunResult,
+    /// What it was made with.
+    pub manifest: Option<Manifest>,
+}
+
+impl Run {
+    /// A run of a sweep that came to a result.
+    pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
+        Self {
+            folder: RunFolder::path_for(Path::new(""), &result.name, &result.recipe_hash, result.seed),
+            method: planned.method.clone(),
+            case: planned.case.clone().unwrap_or_default(),
+            settings: serde_json::to_value(&planned.resolved.recipe).unwrap_or_default(),
+            result,
+            manifest: None,
+        }
+    }
+
+    /// A setting by its dotted name.
+    pub fn setting(&self, path: &str) -> Option<&Value> {
+        setting(&self.settings, path)
+    }
+
+    /// A number among the settings.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        self.setting(path)?.as_f64()
+    }
+
+    /// A word among the settings.
+    pub fn word(&self, path: &str) -> Option<&str> {
+        self.setting(path)?.as_str()
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.result.seed
+    }
+}
+
+/// A setting of a recipe by its dotted name.
+pub fn setting<'a>(settings: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(settings, |table, key| table.get(key)).filter(|value| !value.is_null())
+}
+
+/// A place in a table: which run stands there, or should.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// The method.
+    pub method: String,
+    /// The case; empty if it has no name.
+    pub case: String,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// A folder that was found and cannot be used.
+#[derive(Debug, Clone, Serialize)]
+pub struct LeftOut {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Why.
+    pub reason: String,
+    /// Where its run would have stood, if that much is known.
+    pub place: Option<Place>,
+}
+
+/// What there is below some folders.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The finished runs, by path.
+    pub runs: Vec<Run>,
+    /// What had to be left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Finds all runs in folders and below them.
+///
+/// # Errors
+/// If a folder does not exist or cannot be listed, or if there is no run at all.
+pub fn find(folders: &[PathBuf]) -> Result<Found> {
+    let mut seen = BTreeSet::new();
+    let mut paths = Vec::new();
+    for folder in folders {
+        let before = paths.len();
+        // The file itself stands for its folder: shells complete to it.
+        let folder = if folder.file_name().is_some_and(|name| name == "result.json") {
+            folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+        } else {
+            folder
+        };
+        if !folder.is_dir() {
+            return Err(Error::Usage(format!("`{}` is not a folder", folder.display())));
+        }
+        walk(folder, &mut seen, &mut paths)?;
+        if paths.len() == before && folders.len() == 1 {
+            return Err(Error::Usage(format!(
+                "there is no run in `{}` or below it; runs are folders with a `result.json`",
+                folder.display()
+            )));
+        }
+    }
+    let mut found = Found::default();
+    for path in paths {
+        match read(&path) {
+            Ok(run) => found.runs.push(run),
+            Err(left_out) => found.left_out.push(*left_out),
+        }
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) -> Result<()> {
+    // Links may lead in circles, and the folders given may lie in each other.
+    let real = folder.canonicalize().map_err(Error::file("read", folder))?;
+    if !seen.insert(real) {
+        return Ok(());
+    }
+    if ["result.json", "manifest.json", "recipe.toml"].iter().any(|file| folder.join(file).is_file()) {
+        runs.push(folder.into());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(folder).map_err(Error::file("read", folder))?;
+    let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    below.sort();
+    below.iter().try_for_each(|path| walk(path, seen, runs))
+}
+
+fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
+    let settings = settings(&folder.join("recipe.toml"));
+    let place = settings.as_ref().ok().map(|settings| {
+        let word = |path| setting(settings, path).and_then(Value::as_str).unwrap_or_default();
+        let method = match word("method") {
+            "" => default_method(word("loss.name"), word("weights.name")),
+            method => method.to_string(),
+        };
+        let seed = setting(settings, "seed").and_then(Value::as_u64).unwrap_or(0);
+        Place { method, case: word("case").into(), seed }
+    });
+    let left_out = |reason: String| Box::new(LeftOut { folder: folder.into(), reason, place: place.clone() });
+    let result: RunResult = files::read_json(&folder.join("result.json"))
+        .map_err(|error| left_out(error.to_string()))?
+        .ok_or_else(|| left_out("not finished: it has no `result.json` yet".into()))?;
+    if result.format != FORMAT {
+        return Err(left_out(format!("written in format {}; this program reads format {FORMAT}", result.format)));
+    }
+    let settings = settings.map_err(|error| left_out(error.to_string()))?;
+    let manifest = files::read_json(&folder.join("manifest.json")).map_err(|error| left_out(error.to_string()))?;
+    let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
+    let case = result.case.clone().unwrap_or_default();
+    Ok(Run { folder: folder.into(), method, case, settings, result, manifest })
+}
+
+/// What a method without a name is called.
+fn default_method(loss: &str, weights: &str) -> String {
+    if matches!(weights, "" | "uniform") { loss.into() } else { format!("{loss} + {weights}") }
+}
+
+fn settings(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    let wrong = |message: String| Error::Format { path: path.into(), message };
+    toml::from_str(&text).map_err(|e| wrong(format!("cannot be understood: {}", e.message())))
+}

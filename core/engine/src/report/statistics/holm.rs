@@ -1,0 +1,15 @@
+//! Holm's correction for several comparisons.
+
+/// Corrected p values in the order given: the smallest counts for all of them, the next for one
+/// fewer, and none becomes smaller than one before it.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut corrected = vec![0.0; p_values.len()];
+    let mut largest: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        largest = largest.max((p_values.len() - rank) as f64 * p_values[index]).min(1.0);
+        corrected[index] = largest;
+    }
+    corrected
+}
