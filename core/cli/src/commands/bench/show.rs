@@ -118,7 +118,7 @@ fn search_table(search: &SearchRecord) -> String {
         table.add_row([settings(&trial.settings), value, if trial.chosen { "chosen".into() } else { String::new() }]);
     }
     let share = 100.0 * search.validation_share;
-    format!("{}{case}, on {share} % of the training classes:\n{table}\n\n", search.method)
+    format!("{}{case}, on {share:.0} % of the training classes:\n{table}\n\n", search.method)
 }
 
 /// `loss.eta = 2, optimizer.lr = 0.001`
