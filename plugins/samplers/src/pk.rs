@@ -78,7 +78,8 @@ impl Sampler for Pk {
             return advice;
         }
         let small = sizes.iter().filter(|size| **size < self.per_class).count();
-        if self.classes > sizes.len() {
+        // Before the data is read nothing is known of its classes.
+        if !data.class_sizes.is_empty() && self.classes > sizes.len() {
             advice.push(Advice::new(
                 "classes",
                 format!(
@@ -214,6 +215,7 @@ mod tests {
             sampler.advice(&facts).into_iter().map(|a| (a.path, a.message)).collect::<Vec<_>>()
         };
         assert!(advice(Pk::default(), &[40; 50]).is_empty());
+        assert!(advice(Pk::default(), &[]).is_empty(), "unknown classes are not few classes");
         let few = advice(Pk::default(), &[40; 10]);
         assert_eq!(few.len(), 1);
         assert_eq!(few[0].0, "classes");
