@@ -1,7 +1,9 @@
 //! Runs on CUDA: on the stand-in device, or on a real GPU where there is one and
 //! `CURRICLE_TEST_GPU` is set.
 
-use curricle_tests::{Printed, Sandbox, small_recipe};
+use assert_cmd::assert::Assert;
+use curricle_tests::pictures::{picture_recipe, write_pictures};
+use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
 
 const METHODS: [(&str, &str); 9] = [
     ("ms", "uniform"),
@@ -51,6 +53,71 @@ fn training_on_the_stand_in_device_equals_the_cpu() {
     assert_eq!(on("cpu"), on("cuda"));
 }
 
+/// Training on pictures in files with a network in short numbers; 24 training pictures.
+fn pictures_recipe(loss: &str, weights: &str) -> String {
+    format!(
+        r#"
+[data]
+source = "folder"
+path = "pictures"
+[images]
+size = 32
+[backbone]
+name = "mobilenet_v2"
+[embedding]
+size = 8
+[sampler]
+name = "pk"
+classes = 2
+per_class = 3
+[loss]
+name = "{loss}"
+[weights]
+name = "{weights}"
+[optimizer]
+name = "adamw"
+lr = 1e-4
+[train]
+epochs = 1
+precision = "bf16"
+[eval]
+restarts = 1
+recall_at = [1]
+"#
+    )
+}
+
+#[test]
+fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_step() {
+    let sandbox = Sandbox::new();
+    sandbox.write_pictures("pictures", 8, 6);
+    for (loss, weights) in METHODS {
+        sandbox.write("pictures.toml", pictures_recipe(loss, weights));
+        let run = |name: &str, sets: &[&str]| {
+            let out = format!("{loss}-{name}");
+            let mut args = vec!["run", "pictures.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
+            sets.iter().for_each(|set| args.extend(["--set", set]));
+            let done = on_cuda(&sandbox, &args).assert().success();
+            assert!(done.json()["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
+            let log = std::fs::read_to_string(run_folder(&sandbox.path(&out)).join("log.txt")).unwrap();
+            assert!(log.contains("network computes in bf16, channels last"), "{log}");
+            done
+        };
+        let rarely = run("rarely", &["train.log_every=1000"]);
+        let always = run("always", &["train.log_every=1"]);
+        // Half the batches, the same samples to evaluate and weigh.
+        let fewer = run("fewer", &["train.log_every=1000", "sampler.classes=4"]);
+        if std::env::var_os("CURRICLE_TEST_GPU").is_none() {
+            let syncs = |done: &Assert| counter(&done.stderr_text(), "syncs");
+            let steps = |done: &Assert| done.json()["steps"].as_i64().unwrap();
+            assert!(steps(&rarely) > steps(&fewer));
+            assert_eq!(syncs(&always) - syncs(&rarely), steps(&rarely) - 1, "{loss}: one for each logged step");
+            assert_eq!(syncs(&rarely), syncs(&fewer), "{loss}: none for the others");
+            assert_eq!(counter(&always.stderr_text(), "items"), 0, "{loss}");
+        }
+    }
+}
+
 /// One of the counters the stand-in device prints at the end.
 fn counter(printed: &str, name: &str) -> i64 {
     let found = printed.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
@@ -76,4 +143,31 @@ fn a_step_reads_nothing_back_except_what_is_logged() {
     assert_eq!(always - rarely, 4, "one copy for each of the four further logged steps");
     assert_eq!(sent, sent_too, "logging sends nothing to the device");
     assert_eq!(items, 0, "no single numbers are read");
+}
+
+#[test]
+fn pictures_in_files_reach_the_device_without_waiting() {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    write_pictures(&sandbox, 8, 12);
+    sandbox.write("small.toml", picture_recipe("proxy_anchor", "uniform"));
+    let on = |device: &str, epochs: &str| {
+        let epochs = format!("train.epochs={epochs}");
+        let run = ["run", "small.toml", "--threads", "1", "--device", device, "--set", &epochs];
+        let more = ["--set", "train.log_every=1000", "--set", "eval.every=1000", "--json", "--out", device];
+        let done = on_cuda(&sandbox, &[&run[..], &more[..]].concat()).assert().success();
+        let result = done.json();
+        ((result["trained"].clone(), result["final_loss"].clone()), done.stderr_text())
+    };
+    let (on_cpu, _) = on("cpu", "2");
+    let (on_cuda, two) = on("cuda", "2");
+    assert_eq!(on_cpu, on_cuda);
+    // 48 samples in batches of 12: four further steps, none of which waits.
+    let three = on("cuda", "3").1;
+    let more = |name| counter(&three, name) - counter(&two, name);
+    assert!(more("h2d_copies") >= 4, "{three}");
+    let logged = more("d2h_copies");
+    assert!(more("syncs") <= logged + 2, "{} waits for {logged} numbers read back", more("syncs"));
 }

@@ -45,25 +45,26 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success() || name == "KILL");
 }
 
-fn sandbox() -> Sandbox {
+fn sandbox(precision: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     // Everything that has state: declared tensors, moments, weights, running statistics, noise.
-    sandbox.write("small.toml", small_recipe("bspml", "balanced_self_paced"));
+    let recipe = small_recipe("bspml", "balanced_self_paced");
+    sandbox.write("small.toml", recipe.replace("[train]", &format!("[train]\nprecision = \"{precision}\"")));
     sandbox
 }
 
-fn uninterrupted() -> Finished {
-    let sandbox = sandbox();
+fn uninterrupted(precision: &str) -> Finished {
+    let sandbox = sandbox(precision);
     sandbox.curricle(RUN).assert().success();
     finished(&sandbox.path("runs"))
 }
 
 #[test]
 fn a_run_killed_at_any_moment_ends_the_same() {
-    let wanted = uninterrupted();
+    let wanted = uninterrupted("f32");
     let total = wanted.metrics.len();
     for lines in [1, total / 3, total / 2, 3 * total / 4, total] {
-        let sandbox = sandbox();
+        let sandbox = sandbox("f32");
         let mut child = start(&sandbox);
         wait_for_lines(&sandbox, &mut child, lines);
         signal(&child, "KILL");
@@ -75,9 +76,9 @@ fn a_run_killed_at_any_moment_ends_the_same() {
 
 #[test]
 fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
-    let wanted = uninterrupted();
+    let wanted = uninterrupted("f32");
     for name in ["INT", "TERM"] {
-        let sandbox = sandbox();
+        let sandbox = sandbox("f32");
         let mut child = start(&sandbox);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, name);
@@ -89,8 +90,22 @@ fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
 }
 
 #[test]
+fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
+    for precision in ["bf16", "f16"] {
+        let wanted = uninterrupted(precision);
+        let sandbox = sandbox(precision);
+        let mut child = start(&sandbox);
+        wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
+        signal(&child, "INT");
+        child.wait().unwrap();
+        sandbox.curricle(RUN).assert().success();
+        assert_eq!(finished(&sandbox.path("runs")), wanted, "{precision}");
+    }
+}
+
+#[test]
 fn a_run_begun_with_other_data_is_not_gone_on_with() {
-    let sandbox = sandbox();
+    let sandbox = sandbox("f32");
     let mut child = start(&sandbox);
     wait_for_lines(&sandbox, &mut child, 20);
     signal(&child, "KILL");

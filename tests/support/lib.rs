@@ -5,6 +5,7 @@
 //! `cargo build` with the same profile first.
 
 mod fakecuda;
+pub mod pictures;
 pub mod plugins;
 pub mod slurm;
 
@@ -66,6 +67,20 @@ impl Sandbox {
         path
     }
 
+    /// Writes colour pictures of 32 pixels into a folder for each class: stripes whose direction is the
+    /// class's.
+    pub fn write_pictures(&self, folder: &str, classes: u32, per_class: u32) {
+        for (class, sample) in (0..classes).flat_map(|class| (0..per_class).map(move |sample| (class, sample))) {
+            let mut picture = b"P6\n32 32\n255\n".to_vec();
+            for (y, x) in (0..32u32).flat_map(|y| (0..32u32).map(move |x| (y, x))) {
+                let along = x * (class % 3) + y * (class / 3 % 3) + sample;
+                let noise = (x * 7 + y * 13 + sample * 31) % 23;
+                picture.extend([if along / 3 % 2 == 0 { 220 } else { 30 }, (9 * noise) as u8, (20 * class) as u8]);
+            }
+            self.write(&format!("{folder}/class-{class:03}/{sample}.ppm"), picture);
+        }
+    }
+
     /// Reads a file the program wrote.
     pub fn read(&self, name: impl AsRef<Path>) -> String {
         let path = self.path(name);
@@ -77,7 +92,7 @@ impl Sandbox {
     pub fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::new(program());
         command.current_dir(self.folder.path()).args(args).timeout(TIME_LIMIT);
-        command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1");
+        command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1").env("XDG_CACHE_HOME", self.path(".cache"));
         for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE"] {
             command.env_remove(name);
         }

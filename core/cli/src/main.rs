@@ -9,7 +9,10 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
-use commands::{bench, check, completions, doctor, eval, explain, list, plugin, probe, report, run, schema, tune};
+use commands::{
+    bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run, schema,
+    tune,
+};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -33,10 +36,13 @@ enum Command {
     Tune(tune::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Data(data::Args),
     List(list::Args),
     Plugin(plugin::Args),
     Schema(schema::Args),
     Eval(eval::Args),
+    Embed(embed::Args),
+    Export(export::Args),
     Probe(probe::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -52,10 +58,13 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Data(args) => data::run(args),
         Command::List(args) => list::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Eval(args) => eval::run(args),
+        Command::Embed(args) => embed::run(args),
+        Command::Export(args) => export::run(args),
         Command::Probe(args) => probe::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),

@@ -87,7 +87,7 @@ fn pretend(
         name: "test embeddings",
         embeddings: &embeddings,
         columns: &columns,
-        images: Some(&images),
+        inputs: Some(&curricle_engine::data::Inputs::Images(images)),
     };
     projector::write(folder, &points, projector::DEFAULT_LIMIT)?;
     Ok(tracker)

@@ -1,10 +1,14 @@
 //! Where tensors live: the choice of a device, and what stands in its way.
 
+mod compute;
 pub mod cuda;
 pub mod libtorch;
+pub mod memory;
 mod missing;
+mod onednn;
 mod threads;
 
+pub use compute::{Compute, set_switches};
 pub use missing::Missing;
 pub use threads::{physical_cores, set_threads};
 

@@ -59,6 +59,9 @@ pub enum Error {
         /// What it said.
         source: curricle_sdk::Error,
     },
+    /// The memory of a device was not enough; says for what, and what to change.
+    #[error("{0}")]
+    OutOfMemory(String),
     /// Another process works on the same run.
     #[error("another process is working on `{0}`; wait for it, or choose another folder with `--out`")]
     Busy(PathBuf),

@@ -26,6 +26,15 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut BufWriter<&mut File>) -> R
     Ok(())
 }
 
+/// The same for what can only be written to a path by others.
+pub fn write_beside(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = builder().tempfile_in(folder).map_err(Error::file("write", path))?;
+    write(temporary.path())?;
+    temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
+    Ok(())
+}
+
 /// Temporary files are for their owner only unless told otherwise, and run folders are shared; the
 /// umask still applies.
 fn builder<'a>() -> tempfile::Builder<'a, 'a> {

@@ -18,6 +18,7 @@ pub mod recipe;
 pub mod registry;
 pub mod report;
 pub mod run;
+pub mod tensor_file;
 pub mod track;
 pub mod train;
 

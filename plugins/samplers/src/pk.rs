@@ -73,6 +73,10 @@ impl Sampler for Pk {
     fn advice(&self, data: &DataFacts) -> Vec<Advice> {
         let mut advice = Vec::new();
         let sizes: Vec<usize> = data.class_sizes.iter().copied().filter(|size| *size > 0).collect();
+        if sizes.is_empty() {
+            // The data has not been looked at yet.
+            return advice;
+        }
         let small = sizes.iter().filter(|size| **size < self.per_class).count();
         if self.classes > sizes.len() {
             advice.push(Advice::new(

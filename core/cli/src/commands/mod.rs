@@ -3,9 +3,12 @@
 pub mod bench;
 pub mod check;
 pub mod completions;
+pub mod data;
 pub mod doctor;
+pub mod embed;
 pub mod eval;
 pub mod explain;
+pub mod export;
 pub mod list;
 pub mod plugin;
 pub mod plugin_check;

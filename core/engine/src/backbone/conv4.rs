@@ -1,7 +1,7 @@
 //! Four blocks of 3×3 convolution, batch norm, ReLU and 2×2 max-pooling: the usual network for
 //! small images in few-shot and metric learning.
 
-use super::Network;
+use super::network::Network;
 use tch::nn::{self, ModuleT};
 
 /// Four halvings must leave at least one pixel.

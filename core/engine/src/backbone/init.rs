@@ -4,30 +4,49 @@
 //! was drawn before and on the order of construction. Here every tensor has a stream of its own,
 //! named after it.
 
+use crate::train::components::standard_normal;
 use curricle_sdk::rng;
 use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use tch::Tensor;
 
-/// Draws every weight of two or more dimensions, and the bias beside it, from the uniform
-/// distribution on ±1/√fan_in: PyTorch's default for linear and convolutional layers. Other
-/// tensors (batch norm) keep the constants their layers gave them.
-pub(super) fn draw(variables: &HashMap<String, Tensor>, seed: u64) {
-    for (name, weight) in variables {
+/// How weights are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// Uniform on ±1/√fan_in, biases too: PyTorch's default for linear and convolutional layers.
+    Default,
+    /// Normal with variance 2/fan_out, biases 0: torchvision's for networks with ReLU.
+    KaimingFanOut,
+}
+
+/// Draws every weight of two or more dimensions whose name begins with `prefix`, and the bias
+/// beside it. Other tensors (batch norm) keep the constants their layers gave them.
+pub(super) fn draw(variables: &HashMap<String, Tensor>, prefix: &str, scheme: Scheme, seed: u64) {
+    for (name, weight) in variables.iter().filter(|(name, _)| name.starts_with(prefix)) {
         let size = weight.size();
         let Some(layer) = name.strip_suffix("weight").filter(|_| size.len() >= 2) else { continue };
+        if scheme == Scheme::KaimingFanOut {
+            let fan_out = size[0] * size[2..].iter().product::<i64>();
+            fill(weight, name, seed, normal((2.0 / fan_out as f64).sqrt()));
+            continue;
+        }
         let fan_in: i64 = size[1..].iter().product();
         let bound = 1.0 / (fan_in as f32).sqrt();
-        fill(weight, name, bound, seed);
+        fill(weight, name, seed, |stream| stream.random_range(-bound..bound));
         let bias = format!("{layer}bias");
         if let Some(tensor) = variables.get(&bias) {
-            fill(tensor, &bias, bound, seed);
+            fill(tensor, &bias, seed, |stream| stream.random_range(-bound..bound));
         }
     }
 }
 
-fn fill(tensor: &Tensor, name: &str, bound: f32, seed: u64) {
+fn normal(std: f64) -> impl Fn(&mut ChaCha8Rng) -> f32 {
+    move |stream| (standard_normal(stream) * std) as f32
+}
+
+fn fill(tensor: &Tensor, name: &str, seed: u64, mut number: impl FnMut(&mut ChaCha8Rng) -> f32) {
     let mut stream = rng::stream(seed, &format!("initial parameter {name}"), 0, 0);
-    let values: Vec<f32> = (0..tensor.numel()).map(|_| stream.random_range(-bound..bound)).collect();
+    let values: Vec<f32> = (0..tensor.numel()).map(|_| number(&mut stream)).collect();
     tch::no_grad(|| tensor.shallow_clone().copy_(&Tensor::from_slice(&values).view_as(tensor)));
 }

@@ -1,6 +1,6 @@
 //! Fully connected layers with ReLU, for precomputed features.
 
-use super::Network;
+use super::network::Network;
 use tch::nn;
 
 pub(super) fn build(path: &nn::Path, features: i64, hidden: &[i64], dropout: f64) -> Network {

@@ -1,14 +1,37 @@
 //! Networks and their embedding layer.
 
+mod bn_inception;
 mod conv4;
+mod efficientnet_b0;
+mod export;
 mod init;
+mod layers;
 mod mlp;
+mod mobilenet_v2;
+mod network;
+mod normalise;
+mod resnet;
+mod squeezenet1_1;
+#[cfg(test)]
+mod tests;
+mod weights;
 
-use crate::data::{Inputs, Layout};
-use crate::recipe::{BackboneRecipe, EmbeddingRecipe};
+pub use weights::WeightsReport;
+
+use crate::data::{Inputs, Layout, View};
+use crate::device::Compute;
+use crate::recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
 use crate::{Error, Result};
+use curricle_sdk::guard;
+use init::Scheme;
+use network::Network;
+use normalise::Normalise;
+use std::collections::HashMap;
 use tch::nn::{self, Module, ModuleT};
 use tch::{Device, Kind, Tensor};
+
+/// What stands before the names of a network's tensors.
+const BACKBONE: &str = "backbone.";
 
 /// A network with its embedding layer: inputs in, unit-norm embeddings out.
 #[derive(Debug)]
@@ -16,12 +39,11 @@ pub struct Model {
     variables: nn::VarStore,
     network: Box<dyn ModuleT>,
     embedding: nn::Linear,
-}
-
-/// A network without its embedding layer, and how many features it gives.
-struct Network {
-    module: Box<dyn ModuleT>,
-    features: i64,
+    normalise: Normalise,
+    compute: Compute,
+    takes_images: bool,
+    resting: bool,
+    weights: Option<WeightsReport>,
 }
 
 /// One tensor of a model.
@@ -34,8 +56,8 @@ pub struct NamedTensor {
 }
 
 impl Model {
-    /// Builds a network for inputs of this layout with initial parameters that depend on `seed` alone:
-    /// not on the loss, the device or what was drawn before.
+    /// Builds a network for inputs of this layout. Its initial parameters depend on `seed` and on
+    /// the pretrained weights alone: not on the loss, the device or what was drawn before.
     pub fn build(
         backbone: &BackboneRecipe,
         embedding: &EmbeddingRecipe,
@@ -43,35 +65,170 @@ impl Model {
         seed: u64,
         device: Device,
     ) -> Result<Self> {
-        let mut variables = nn::VarStore::new(Device::Cpu);
-        let network = network(backbone, layout, &(variables.root() / "backbone"))?;
-        let config = nn::LinearConfig::default();
-        let embedding = nn::linear(variables.root() / "embedding", network.features, embedding.size, config);
-        init::draw(&variables.variables(), seed);
-        variables.set_device(device);
-        Ok(Self { variables, network: network.module, embedding })
+        let mut model = Self::blank(backbone, embedding, layout)?;
+        let tensors = model.variables.variables();
+        init::draw(&tensors, "embedding.", Scheme::Default, seed);
+        let pretrained = backbone.vision().and_then(|vision| vision.weights.as_deref());
+        match pretrained {
+            Some(path) => {
+                let wanted = tensors.iter().filter_map(|(name, tensor)| {
+                    Some((name.strip_prefix(BACKBONE)?.to_string(), tensor.shallow_clone()))
+                });
+                model.weights = Some(weights::load(path, backbone.name(), &wanted.collect::<HashMap<_, _>>())?);
+            }
+            None => {
+                let scheme = if backbone.vision().is_some() { Scheme::KaimingFanOut } else { Scheme::Default };
+                init::draw(&tensors, BACKBONE, scheme, seed);
+            }
+        }
+        model.move_to(device);
+        Ok(model)
+    }
+
+    /// Builds a network and gives it the tensors of another model, by name.
+    pub fn restore(
+        backbone: &BackboneRecipe,
+        embedding: &EmbeddingRecipe,
+        layout: Layout,
+        tensors: &HashMap<String, Tensor>,
+        device: Device,
+    ) -> Result<Self> {
+        let mut model = Self::blank(backbone, embedding, layout)?;
+        let _no_grad = tch::no_grad_guard();
+        for NamedTensor { name, mut tensor } in model.tensors() {
+            let saved = tensors.get(&name).ok_or_else(|| Error::Failed(format!("the model has no tensor `{name}`")))?;
+            if saved.size() != tensor.size() {
+                let (found, wanted) = (saved.size(), tensor.size());
+                return Err(Error::Failed(format!("the model's `{name}` has shape {found:?} instead of {wanted:?}")));
+            }
+            tensor.copy_(saved);
+        }
+        model.move_to(device);
+        Ok(model)
+    }
+
+    /// A model on the CPU whose parameters have no values to speak of.
+    fn blank(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe, layout: Layout) -> Result<Self> {
+        let variables = nn::VarStore::new(Device::Cpu);
+        let Network { module, features } = network::build(backbone, layout, &(variables.root() / "backbone"))?;
+        let config = nn::LinearConfig { ws_init: nn::Init::Const(0.0), ..Default::default() };
+        let embedding = nn::linear(variables.root() / "embedding", features, embedding.size, config);
+        let normalise = match backbone.vision() {
+            Some(_) => Normalise::new(&normalisation(backbone)),
+            None => Normalise::Symmetric,
+        };
+        let takes_images = matches!(layout, Layout::Images { .. });
+        let compute = Compute::default();
+        let (resting, weights) = (false, None);
+        Ok(Self { variables, network: module, embedding, normalise, compute, takes_images, resting, weights })
+    }
+
+    fn move_to(&mut self, device: Device) {
+        self.variables.set_device(device);
+        self.normalise.move_to(device);
+    }
+
+    /// Changes how the network computes. Names, values and shapes of parameters stay.
+    pub fn set_compute(&mut self, compute: Compute) {
+        self.compute = compute;
+        let _no_grad = tch::no_grad_guard();
+        for mut tensor in self.variables.variables().into_values().filter(|tensor| tensor.dim() == 4) {
+            let arranged = compute.arrange(&tensor.detach());
+            tensor.set_data(&arranged);
+        }
     }
 
     /// Unit-norm embeddings `[B, D]` of a batch of pictures (u8) or features (f32).
     pub fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
-        let features = self.network.forward_t(&normalised(inputs), train);
-        let raw = self.embedding.forward(&features);
+        self.embedded(&self.features(inputs, train))
+    }
+
+    /// What the embedding layer sees of a batch `[B, F]`, in f32. Features that were computed before
+    /// pass through as they are.
+    pub fn features(&self, inputs: &Tensor, train: bool) -> Tensor {
+        let _autocast = self.compute.autocast(self.device());
+        if !self.takes_images {
+            return self.network.forward_t(inputs, train).to_kind(Kind::Float);
+        }
+        if inputs.kind() != Kind::Uint8 {
+            return inputs.shallow_clone();
+        }
+        // The bytes are arranged first, which is cheaper than arranging numbers.
+        let pixels = self.compute.arrange(&self.normalise.pixels(&self.compute.arrange(inputs)));
+        let forward = |train| self.network.forward_t(&pixels, train).to_kind(Kind::Float);
+        if self.resting { tch::no_grad(|| forward(false)) } else { forward(train) }
+    }
+
+    fn embedded(&self, features: &Tensor) -> Tensor {
+        let raw = {
+            let _autocast = self.compute.autocast(self.device());
+            self.embedding.forward(features)
+        };
+        let raw = raw.to_kind(Kind::Float);
         let length = raw.norm_scalaropt_dim(2.0, [1i64].as_slice(), true).clamp_min(1e-12);
         raw / length
     }
 
-    /// Embeddings of the samples `0..count`, computed batch by batch without gradients.
-    pub fn embed(&self, inputs: &Inputs, count: i64, batch_size: i64) -> Tensor {
+    /// Lets the network rest, or wakes it up again: at rest none of its parameters and statistics
+    /// change, it behaves as in evaluation, and no gradients are computed for it.
+    pub fn rest(&mut self, resting: bool) {
+        self.resting = resting;
+    }
+
+    /// Takes the network's parameters out of training for good.
+    pub fn freeze(&mut self) {
+        self.resting = true;
+        for named in self.tensors().iter().filter(|named| named.name.starts_with(BACKBONE)) {
+            let _ = named.tensor.set_requires_grad(false);
+        }
+    }
+
+    /// Embeddings of all samples, computed batch by batch without gradients.
+    pub fn embed(&self, inputs: &Inputs, batch_size: i64) -> Result<Tensor> {
+        self.embed_with(inputs, batch_size, |_, _| ())
+    }
+
+    /// The same; `progress` is told how many samples are done, of how many.
+    pub fn embed_with(&self, inputs: &Inputs, batch_size: i64, progress: impl FnMut(usize, usize)) -> Result<Tensor> {
+        self.evaluated(inputs, batch_size, |batch| self.forward(batch, false), progress)
+    }
+
+    /// What the embedding layer sees of all samples, as inputs to go on with: the network leaves
+    /// them as they are. Only for a network that does not change any more.
+    pub fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
+        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
+    }
+
+    fn evaluated(
+        &self,
+        inputs: &Inputs,
+        batch_size: i64,
+        compute: impl Fn(&Tensor) -> Tensor,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Tensor> {
         let _no_grad = tch::no_grad_guard();
-        let indices = Tensor::arange(count, (Kind::Int64, self.device()));
-        let parts: Vec<_> =
-            indices.split(batch_size, 0).iter().map(|batch| self.forward(&inputs.batch(batch), false)).collect();
-        Tensor::cat(&parts, 0)
+        let all: Vec<i64> = (0..inputs.len() as i64).collect();
+        let batches: Vec<Vec<i64>> = all.chunks(batch_size.max(1) as usize).map(<[i64]>::to_vec).collect();
+        let torch = |source| Error::Torch { during: "computing embeddings", source };
+        let mut parts = Vec::with_capacity(batches.len());
+        let (mut done, total) = (0, inputs.len());
+        for samples in inputs.feed(&batches, 0, View::Eval, self.device())? {
+            let inputs = samples?.inputs;
+            done += inputs.size()[0] as usize;
+            parts.push(guard(|| Ok(compute(&inputs))).map_err(torch)?);
+            progress(done, total);
+        }
+        Tensor::f_cat(&parts, 0).map_err(|e| torch(e.into()))
     }
 
     /// Where the parameters are.
     pub fn device(&self) -> Device {
         self.variables.device()
+    }
+
+    /// The pretrained weights, if there are any.
+    pub fn weights(&self) -> Option<&WeightsReport> {
+        self.weights.as_ref()
     }
 
     /// All parameters and running statistics, sorted by name.
@@ -83,78 +240,20 @@ impl Model {
     }
 }
 
-/// Pictures scaled to [-1, 1]; features as they are.
-fn normalised(inputs: &Tensor) -> Tensor {
-    if inputs.kind() == Kind::Uint8 { inputs.to_kind(Kind::Float) / 127.5 - 1.0 } else { inputs.shallow_clone() }
+/// The names of all tensors that a model of this recipe has.
+pub fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
+    let layout = match backbone {
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => Layout::Features { size: 1 },
+        _ => Layout::Images { channels: 3, height: 64, width: 64 },
+    };
+    Ok(Model::blank(backbone, embedding, layout)?.tensors().into_iter().map(|named| named.name).collect())
 }
 
-fn network(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) -> Result<Network> {
-    match (recipe, layout) {
-        (BackboneRecipe::Conv4 { width: filters }, Layout::Images { channels, height, width }) => {
-            let smallest = height.min(width);
-            if smallest < conv4::SMALLEST_IMAGE {
-                return Err(Error::Usage(format!(
-                    "backbone `conv4` halves its input four times and needs images of at least {} pixels, not {smallest}",
-                    conv4::SMALLEST_IMAGE
-                )));
-            }
-            Ok(conv4::build(path, channels, *filters))
-        }
-        (BackboneRecipe::Linear, Layout::Features { size }) => {
-            Ok(Network { module: Box::new(nn::func_t(|x, _| x.shallow_clone())), features: size })
-        }
-        (BackboneRecipe::Mlp { hidden, dropout }, Layout::Features { size }) => {
-            Ok(mlp::build(path, size, hidden, *dropout))
-        }
-        (BackboneRecipe::Conv4 { .. }, Layout::Features { .. }) => Err(Error::Usage(
-            "backbone `conv4` needs images, and this data source gives features; use `linear` or `mlp`".into(),
-        )),
-        (BackboneRecipe::Linear | BackboneRecipe::Mlp { .. }, Layout::Images { .. }) => Err(Error::Usage(
-            "backbones `linear` and `mlp` need features, and this data source gives images; use `conv4`".into(),
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn images() -> Inputs {
-        Inputs::Images(Tensor::randint(256, [6, 1, 32, 32], (Kind::Uint8, Device::Cpu)))
-    }
-
-    fn model(seed: u64) -> Model {
-        let backbone = BackboneRecipe::Conv4 { width: 4 };
-        Model::build(&backbone, &EmbeddingRecipe { size: 8 }, images().layout(), seed, Device::Cpu).unwrap()
-    }
-
-    #[test]
-    fn initial_parameters_depend_on_the_seed_alone() {
-        let (a, other) = (model(1), model(2));
-        let _ = Tensor::rand([100], (Kind::Float, Device::Cpu));
-        let b = model(1);
-        let same = |x: &Model, y: &Model| {
-            x.tensors().iter().zip(y.tensors()).all(|(p, q)| p.name == q.name && p.tensor == q.tensor)
-        };
-        assert!(same(&a, &b));
-        assert!(!same(&a, &other));
-    }
-
-    #[test]
-    fn embeddings_have_unit_length_and_do_not_depend_on_the_batch_size() {
-        let (model, inputs) = (model(0), images());
-        let whole = model.embed(&inputs, 6, 6);
-        let parts = model.embed(&inputs, 6, 4);
-        assert_eq!(whole.size(), [6, 8]);
-        let lengths = whole.norm_scalaropt_dim(2.0, [1i64].as_slice(), false);
-        assert!((lengths - 1.0).abs().max().double_value(&[]) < 1e-6);
-        assert!((whole - parts).abs().max().double_value(&[]) < 1e-6);
-    }
-
-    #[test]
-    fn a_network_that_does_not_fit_its_inputs_is_refused() {
-        let layout = images().layout();
-        let wrong = Model::build(&BackboneRecipe::Linear, &EmbeddingRecipe { size: 8 }, layout, 0, Device::Cpu);
-        assert!(wrong.unwrap_err().to_string().contains("use `conv4`"));
-    }
+/// What a network's pixels go through: as the recipe says, or as its usual weights expect.
+pub fn normalisation(backbone: &BackboneRecipe) -> NormaliseRecipe {
+    let Some(vision) = backbone.vision() else { return NormaliseRecipe::Symmetric };
+    vision.normalise.clone().unwrap_or(match backbone {
+        BackboneRecipe::BnInception(_) if vision.weights.is_some() => NormaliseRecipe::CaffeBgr,
+        _ => NormaliseRecipe::Imagenet,
+    })
 }

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(part.labels, [3, 0, 1, 1, 2]);
         assert_eq!(part.class_names, ["-3", "5", "6", "70"]);
         assert_eq!(part.paths[4], "row 4");
-        assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().flatten(0, -1)).unwrap(), ROWS);
+        assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS);
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         let double = ROWS.iter().flat_map(|v| f64::from(*v).to_le_bytes()).collect();
         for (kind, bytes) in [(Dtype::F16, half), (Dtype::BF16, bfloat), (Dtype::F64, double)] {
             let part = parse(&file(&[("features", kind, vec![5, 1], bytes), labels(&LABELS)], None)).unwrap();
-            assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().flatten(0, -1)).unwrap(), ROWS, "{kind:?}");
+            assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS, "{kind:?}");
         }
         for (kind, size) in [
             (Dtype::U8, 1),

@@ -1,17 +1,20 @@
 //! Content hashes, by which runs prove that they saw the same data.
 
-use super::Part;
+use super::{Inputs, Part};
 use crate::{Error, Result};
 use tch::{Device, Kind};
 
 /// Bytes hashed at once.
 const BLOCK: i64 = 1 << 22;
 
-/// Hash of inputs, labels and class names of some parts.
-pub fn of_parts(parts: &[&Part]) -> Result<String> {
+/// Hash of inputs, labels and class names of some parts, and of which samples are queries.
+pub fn of_parts(parts: &[&Part], query: Option<&[bool]>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         add_part(&mut hasher, part).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
+    }
+    if let Some(query) = query {
+        hasher.update(&query.iter().map(|q| u8::from(*q)).collect::<Vec<_>>());
     }
     Ok(hasher.finalize().to_hex().to_string())
 }
@@ -34,7 +37,15 @@ pub fn add_labels(hasher: &mut blake3::Hasher, labels: &[i64]) {
 }
 
 fn add_part(hasher: &mut blake3::Hasher, part: &Part) -> Result<(), tch::TchError> {
-    let inputs = part.inputs.tensor();
+    let inputs = match &part.inputs {
+        Inputs::Images(tensor) | Inputs::Features(tensor) => tensor,
+        Inputs::Files(files) => {
+            files.hash_into(hasher);
+            add_labels(hasher, &part.labels);
+            add_texts(hasher, &part.class_names);
+            return Ok(());
+        }
+    };
     for size in inputs.size() {
         hasher.update(&size.to_le_bytes());
     }
@@ -55,7 +66,6 @@ fn add_part(hasher: &mut blake3::Hasher, part: &Part) -> Result<(), tch::TchErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Inputs;
     use crate::data::part::numbered;
 
     #[test]
@@ -63,14 +73,14 @@ mod tests {
         let hash = |change: fn(&mut Part)| {
             let mut part = numbered(&[0, 0, 1, 1]);
             change(&mut part);
-            of_parts(&[&part]).unwrap()
+            of_parts(&[&part], None).unwrap()
         };
         let base = hash(|_| ());
         assert_eq!(base, hash(|part| part.paths[0] = "elsewhere".into()));
         assert_ne!(base, hash(|part| part.labels = vec![0, 1, 1, 1]));
         assert_ne!(base, hash(|part| part.class_names[1] = "other".into()));
-        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor() + 1.0)));
-        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().view([2, 2]))));
+        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().unwrap() + 1.0)));
+        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().unwrap().view([2, 2]))));
     }
 
     #[test]
@@ -78,9 +88,9 @@ mod tests {
         let mut part = numbered(&[0, 0]);
         let features = tch::Tensor::zeros([2, 1_500_000], (Kind::Float, Device::Cpu));
         part.inputs = Inputs::Features(features.copy());
-        let before = of_parts(&[&part]).unwrap();
+        let before = of_parts(&[&part], None).unwrap();
         let _ = features.get(1).narrow(0, 1_499_999, 1).fill_(1.0);
         part.inputs = Inputs::Features(features);
-        assert_ne!(before, of_parts(&[&part]).unwrap());
+        assert_ne!(before, of_parts(&[&part], None).unwrap());
     }
 }

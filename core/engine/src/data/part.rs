@@ -1,7 +1,9 @@
 //! A set of labelled samples, and subsets of it.
 
+use super::files::Files;
 use crate::{Error, Result};
-use tch::{Device, Tensor};
+use std::fmt;
+use tch::{Device, Kind, Tensor};
 
 /// The shape of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,15 @@ pub enum Layout {
     },
 }
 
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Layout::Images { channels, height, width } => write!(f, "{channels} x {height} x {width} pixels"),
+            Layout::Features { size } => write!(f, "{size} features"),
+        }
+    }
+}
+
 /// What the network sees of each sample.
 #[derive(Debug)]
 pub enum Inputs {
@@ -29,54 +40,118 @@ pub enum Inputs {
     Images(Tensor),
     /// Precomputed features `[N, F]`, f32.
     Features(Tensor),
+    /// Colour pictures in files.
+    Files(Files),
 }
 
 impl Inputs {
-    /// The tensor that holds all samples.
-    pub fn tensor(&self) -> &Tensor {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
         match self {
-            Inputs::Images(t) | Inputs::Features(t) => t,
+            Inputs::Images(tensor) | Inputs::Features(tensor) => tensor.size()[0] as usize,
+            Inputs::Files(files) => files.len(),
         }
     }
 
-    /// The same on another device.
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensor that holds all samples, if they are in memory.
+    pub fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Inputs::Images(tensor) | Inputs::Features(tensor) => Some(tensor),
+            Inputs::Files(_) => None,
+        }
+    }
+
+    /// The same on another device. Files stay where they are; batches of them move.
     pub fn to_device(&self, device: Device) -> Self {
-        self.with(self.tensor().to_device(device))
+        self.map(|tensor| tensor.to_device(device))
     }
 
     /// The shape of one sample.
     pub fn layout(&self) -> Layout {
-        let size = self.tensor().size();
         match self {
-            Inputs::Images(_) => Layout::Images { channels: size[1], height: size[2], width: size[3] },
-            Inputs::Features(_) => Layout::Features { size: size[1] },
+            Inputs::Images(tensor) => {
+                let size = tensor.size();
+                Layout::Images { channels: size[1], height: size[2], width: size[3] }
+            }
+            Inputs::Features(tensor) => Layout::Features { size: tensor.size()[1] },
+            Inputs::Files(files) => {
+                let side = files.settings().size as i64;
+                Layout::Images { channels: 3, height: side, width: side }
+            }
         }
-    }
-
-    /// These samples (`[B]`, i64, on the same device) as they are: pictures in u8, features in f32.
-    /// The model turns pictures into what its network expects.
-    pub fn batch(&self, indices: &Tensor) -> Tensor {
-        self.tensor().index_select(0, indices)
     }
 
     /// A copy of some samples, in the order given.
     pub fn select(&self, samples: &[usize]) -> Result<Self> {
-        let indices: Vec<i64> = samples.iter().map(|s| *s as i64).collect();
-        let select = || self.tensor().f_index_select(0, &Tensor::f_from_slice(&indices)?.f_to(self.tensor().device())?);
-        select().map(|t| self.with(t)).map_err(|e| Error::Torch { during: "selecting samples", source: e.into() })
+        match self {
+            Inputs::Images(tensor) => Ok(Inputs::Images(select_rows(tensor, samples)?)),
+            Inputs::Features(tensor) => Ok(Inputs::Features(select_rows(tensor, samples)?)),
+            Inputs::Files(files) => Ok(Inputs::Files(files.select(samples))),
+        }
     }
 
     /// The same samples without a copy: both share their memory.
     pub fn share(&self) -> Self {
-        self.with(self.tensor().shallow_clone())
+        self.map(Tensor::shallow_clone)
     }
 
-    fn with(&self, tensor: Tensor) -> Self {
+    /// Pictures of some samples for people to look at: u8 `[n, C, side, side]` on the CPU, the
+    /// central square of each. `None` if samples are no pictures.
+    pub fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Option<Tensor>> {
         match self {
-            Inputs::Images(_) => Inputs::Images(tensor),
-            Inputs::Features(_) => Inputs::Features(tensor),
+            Inputs::Images(tensor) => {
+                square(&select_rows(tensor, samples)?, side).map(Some).map_err(during("making thumbnails"))
+            }
+            Inputs::Features(_) => Ok(None),
+            Inputs::Files(files) => files.thumbnails(samples, side).map(Some),
         }
     }
+
+    /// The side of thumbnails that shows all there is to see, but at most `largest`.
+    pub fn thumbnail_side(&self, largest: i64) -> i64 {
+        match self {
+            Inputs::Images(tensor) => tensor.size()[2].min(tensor.size()[3]).min(largest),
+            Inputs::Features(_) | Inputs::Files(_) => largest,
+        }
+    }
+
+    fn map(&self, change: impl FnOnce(&Tensor) -> Tensor) -> Self {
+        match self {
+            Inputs::Images(tensor) => Inputs::Images(change(tensor)),
+            Inputs::Features(tensor) => Inputs::Features(change(tensor)),
+            Inputs::Files(files) => Inputs::Files(files.clone()),
+        }
+    }
+}
+
+fn during(during: &'static str) -> impl FnOnce(tch::TchError) -> Error {
+    move |e| Error::Torch { during, source: e.into() }
+}
+
+pub(super) fn select_rows(tensor: &Tensor, samples: &[usize]) -> Result<Tensor> {
+    let indices: Vec<i64> = samples.iter().map(|s| *s as i64).collect();
+    let select = || tensor.f_index_select(0, &Tensor::f_from_slice(&indices)?.f_to(tensor.device())?);
+    select().map_err(during("selecting samples"))
+}
+
+/// The central squares of pictures, resized.
+fn square(pictures: &Tensor, side: i64) -> Result<Tensor, tch::TchError> {
+    let pictures = pictures.f_to_device(Device::Cpu)?;
+    let (height, width) = (pictures.size()[2], pictures.size()[3]);
+    let shorter = height.min(width);
+    let pictures =
+        pictures.f_narrow(2, (height - shorter) / 2, shorter)?.f_narrow(3, (width - shorter) / 2, shorter)?;
+    if shorter == side {
+        return Ok(pictures);
+    }
+    let resized =
+        pictures.f_to_kind(Kind::Float)?.f_internal_upsample_bilinear2d_aa([side, side], false, None, None)?;
+    resized.f_round()?.f_to_kind(Kind::Uint8)
 }
 
 /// A set of labelled samples, such as one side of a class-disjoint split.
@@ -172,7 +247,7 @@ mod tests {
         assert_eq!(selected.labels, [1, 0, 1]);
         assert_eq!(selected.class_names, ["class 0", "class 2"]);
         assert_eq!(selected.paths, ["folder/5.jpg", "folder/0.jpg", "folder/4.jpg"]);
-        assert_eq!(Vec::<f32>::try_from(selected.inputs.tensor().flatten(0, -1)).unwrap(), [5.0, 0.0, 4.0]);
+        assert_eq!(Vec::<f32>::try_from(selected.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), [5.0, 0.0, 4.0]);
         assert_eq!(selected.class_sizes(), [1, 2]);
         assert!(part.select(&[]).unwrap().is_empty());
     }

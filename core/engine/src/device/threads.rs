@@ -17,6 +17,7 @@ pub fn set_threads(threads: Option<usize>) -> Result<usize> {
     };
     let for_torch = i32::try_from(threads).map_err(|_| Error::Usage(format!("`{threads}` threads are too many")))?;
 
+    super::onednn::avoid_half_hidden_tiles();
     // Fails if the pool is there already, which is all right if it has the size.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     let in_use = rayon::current_num_threads();

@@ -36,7 +36,7 @@ fn warning(resolved: &Resolved, advice: &Advice) -> Problem {
 fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
     match &recipe.data {
         DataRecipe::Strokes(strokes) => vec![strokes.per_class; trained(strokes.classes / 2, &recipe.eval)],
-        DataRecipe::Features(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -75,6 +75,25 @@ fn training(recipe: &Recipe) -> Vec<Advice> {
             "the warm-up lasts as long as training, so the full learning rate is never reached",
         );
     }
+    if let Some(vision) = recipe.backbone.vision() {
+        let head = recipe.train.head_epochs;
+        if vision.weights.as_ref().is_some_and(|path| !path.exists()) {
+            note("backbone.weights", "there is no such file");
+        }
+        if vision.frozen && vision.weights.is_none() {
+            note("backbone.frozen", "the network stays at random numbers; give pretrained `backbone.weights`");
+        } else if vision.frozen_norm && vision.weights.is_none() {
+            note(
+                "backbone.frozen_norm",
+                "batch norm keeps statistics it never had; give pretrained `backbone.weights`",
+            );
+        }
+        if vision.frozen && head > 0 {
+            note("train.head_epochs", "has no effect: with `backbone.frozen` nothing but the head is ever trained");
+        } else if head > 0 && head >= epochs {
+            note("train.head_epochs", "the network is never trained; `backbone.frozen = true` does that faster");
+        }
+    }
     if recipe.train.clip_norm == Some(0.0) {
         note("train.clip_norm", "every gradient is cut to 0 and nothing moves; leave the setting out to clip nothing");
     }
@@ -109,7 +128,8 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let path = format!("groups.{name}");
-        if !names.contains(&name.as_str()) {
+        // Parts of the network have been checked already, see `resolve`.
+        if !names.contains(&name.as_str()) && !name.contains('.') {
             let origin = resolved.tree.find(&path).map(|entry| entry.key_origin.clone()).unwrap_or_default();
             let message = format!("`{path}` has no effect: there is no parameter group of that name");
             let help = suggest::help(name, &names, &format!("with loss `{}` there are:", recipe.loss.name));

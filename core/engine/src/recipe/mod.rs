@@ -35,9 +35,11 @@ pub use problems::{Problem, Problems, render};
 pub use resolve::{Components, Resolved, component_settings, load, settings_of};
 pub use schema::Schema;
 pub use settings::{
-    BackboneRecipe, ClusterWhen, ComponentRecipe, DataRecipe, EmbeddingRecipe, EvalOn, EvalRecipe, FeaturesRecipe,
-    GroupRecipe, ListLabels, NoiseRecipe, OptimizerRecipe, PluginFile, PluginsRecipe, Recipe, ScheduleRecipe,
-    StrokesRecipe, TrackRecipe, TrainRecipe, UnknownLabels,
+    BackboneRecipe, ClusterWhen, ComponentRecipe, CropRecipe, CsvRecipe, CustomNormalise, DataRecipe, EmbeddingRecipe,
+    EvalOn, EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation, JitterRecipe,
+    ListLabels, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe, PoolingRecipe,
+    Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    UnknownLabels, VisionRecipe,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::nearest;

@@ -10,6 +10,7 @@ use super::{files, hash, merge, plugins, render, sets, sweep, validate};
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 use crate::registry::Registry;
+use crate::train::groups;
 use curricle_sdk::{Component, Kind, Loss, Sampler, WeightScheme, guard};
 use serde_json::Value as Json;
 use std::fmt;
@@ -222,12 +223,38 @@ pub(super) fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Pr
             .help("use letters, digits, `-` and `_`");
         problems.push(problem);
     }
-    if let (DataRecipe::Features(_), BackboneRecipe::Conv4 { .. }) = (&recipe.data, &recipe.backbone) {
-        let problem = Problem::new(&written(tree, "backbone.name"), "`conv4` needs images, and `features` has none")
+    let takes_features = matches!(recipe.backbone, BackboneRecipe::Linear | BackboneRecipe::Mlp { .. });
+    if let (DataRecipe::Features(_), false) = (&recipe.data, takes_features) {
+        let message = format!("`{}` needs images, and `features` has none", recipe.backbone.name());
+        let problem = Problem::new(&written(tree, "backbone.name"), message)
             .at("backbone.name")
             .label("only for images")
             .help("use `linear` or `mlp` on features");
         problems.push(problem);
+    }
+    unknown_groups(recipe, tree, problems);
+}
+
+/// Parameter groups of the network that it does not have.
+fn unknown_groups(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
+    let of_the_model = |group: &&String| matches!(group.split('.').next(), Some("backbone" | "embedding"));
+    let groups: Vec<_> = recipe.groups.keys().filter(of_the_model).filter(|group| group.contains('.')).collect();
+    if groups.is_empty() {
+        return;
+    }
+    let Ok(names) = crate::backbone::tensor_names(&recipe.backbone, &recipe.embedding) else { return };
+    let known = groups::beginnings(names.iter().map(String::as_str));
+    for group in groups.into_iter().filter(|group| !known.contains(*group)) {
+        let origin = tree.as_table().and_then(|table| table.get("groups")).and_then(|entry| entry.node.as_table());
+        let origin =
+            origin.and_then(|table| table.get(group)).map(|entry| entry.key_origin.clone()).unwrap_or_default();
+        let message = format!("`{}` has no parameters `{group}`", recipe.backbone.name());
+        problems.push(
+            Problem::new(&origin, message)
+                .at(format!("groups.{group}"))
+                .label("no such parameter group")
+                .help(groups::suggestion(group, &known)),
+        );
     }
 }
 

@@ -5,19 +5,21 @@ use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
 use super::{RunFolder, plugins, samples};
-use crate::data::{Inputs, noise};
-use crate::device::{self, DeviceChoice};
+use crate::data::noise;
+use crate::device::{self, DeviceChoice, memory};
 use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
 use crate::files;
 use crate::recipe::{ClusterWhen, EvalOn, Recipe, Resolved, advice};
 use crate::track::projector::{self, Points};
-use crate::track::{EpochSummary, HParams, Progress, ProgressMode, Status, Tracker, logging};
+use crate::track::{
+    EpochSummary, HParams, Part, Profile, ProfileSummary, Progress, ProgressMode, Status, Tracker, logging,
+};
 use crate::train::meter::Meter;
 use crate::train::noise_report::NoiseReport;
 use crate::train::stop::Stop;
-use crate::train::{EpochEnd, weighting};
+use crate::train::{EpochEnd, Trainer, weighting};
 use crate::{Error, Result};
-use curricle_sdk::{DataFacts, guard};
+use curricle_sdk::DataFacts;
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -35,6 +37,10 @@ pub struct RunOptions {
     pub force: bool,
     /// How progress is shown.
     pub progress: ProgressMode,
+    /// Say where time goes, and wait for the device after every part to know.
+    pub profile: bool,
+    /// A folder for decoded pictures.
+    pub image_cache: Option<PathBuf>,
 }
 
 /// The file that says why a run failed; the next attempt removes it.
@@ -49,6 +55,8 @@ pub struct Outcome {
     pub result: RunResult,
     /// Whether it had been finished before and nothing was done.
     pub skipped: bool,
+    /// Where time went, if that was wanted and something was done.
+    pub profile: Option<ProfileSummary>,
 }
 
 /// Runs a recipe from wherever it stands to its end.
@@ -62,7 +70,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     if options.force {
         folder.clear()?;
     } else if let Some(result) = files::read_json(&folder.file("result.json"))? {
-        return Ok(Outcome { folder: folder.path().into(), result, skipped: true });
+        return Ok(Outcome { folder: folder.path().into(), result, skipped: true, profile: None });
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
     let failure = folder.file(FAILURE);
@@ -88,6 +96,7 @@ struct Run<'a> {
     tracker: Tracker,
     progress: Progress,
     started: Instant,
+    profile: Profile,
     /// What a checkpoint holds besides the trainer.
     memory: Memory,
 }
@@ -116,11 +125,16 @@ impl<'a> Run<'a> {
         let threads = device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
         tracing::info!("device {}, {threads} threads, folder `{}`", device::name(device), folder.path().display());
-        let mut prepared = prepare(resolved, device, threads)?;
+        device::set_switches(&resolved.recipe.train, device)?;
+        let mut profile = Profile::start(device, options.profile);
+        let mut stopwatch = profile.stopwatch();
+        let mut prepared = prepare(resolved, device, threads, options.image_cache.as_deref())?;
+        prepared.trainer.profiled = profile.wanted();
         warn_of_degenerate_settings(resolved, &prepared);
         write_front_matter(resolved, &folder, &prepared)?;
 
         let found = checkpoint::latest(&folder.file("checkpoints"))?;
+        profile.count(Part::Setup, &mut stopwatch);
         let mut tracker = Tracker::create(folder.path(), found.as_ref().map(|c| c.position.global_step))?;
         let memory = match found {
             Some(checkpoint) => {
@@ -138,17 +152,18 @@ impl<'a> Run<'a> {
             }
             None => {
                 describe(resolved, &mut tracker)?;
-                let untrained = evaluate(&prepared, &mut tracker, resolved, 0)?;
+                let untrained = evaluate(&prepared, &mut tracker, &mut profile, resolved, 0)?;
                 Memory { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
         };
         let trainer = &prepared.trainer;
         let steps = trainer.batches()?.len() as u64;
         let progress = Progress::new(options.progress, resolved.recipe.train.epochs, steps, trainer.epoch);
-        let mut run = Self { resolved, folder, prepared, tracker, progress, started, memory };
+        let mut run = Self { resolved, folder, prepared, tracker, progress, started, profile, memory };
         if run.prepared.trainer.optimizer.steps() == 0 {
             run.checkpoint()?;
         }
+        run.profile.end_epoch(false);
         Ok(run)
     }
 
@@ -161,13 +176,18 @@ impl<'a> Run<'a> {
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch < epochs {
             let batches = self.prepared.trainer.batches()?;
-            let (tracker, progress) = (&mut self.tracker, &mut self.progress);
-            let end = self.prepared.trainer.run_epoch(&batches, stop, |report| {
+            let Self { prepared, tracker, progress, profile, .. } = &mut self;
+            let end = prepared.trainer.run_epoch(&batches, stop, |report| {
+                let mut stopwatch = profile.stopwatch();
                 progress.advance(report.steps as u64, report.samples, Some(report.loss));
-                observe::steps(tracker, report)
+                observe::steps(tracker, report)?;
+                profile.steps(report.steps, &report.times);
+                profile.count(Part::Tracking, &mut stopwatch);
+                Ok(())
             })?;
             if end == EpochEnd::Stopped {
                 self.checkpoint()?;
+                self.log_profile();
                 self.tracker.finish(Status::Interrupted)?;
                 self.progress.finish();
                 return Err(Error::Interrupted(self.folder.path().into()));
@@ -177,8 +197,26 @@ impl<'a> Run<'a> {
             if self.prepared.trainer.epoch < epochs {
                 self.checkpoint()?;
             }
+            self.end_profiled_epoch()?;
         }
         self.write_results(last)
+    }
+
+    /// Writes where the time of an epoch went, its checkpoint included.
+    fn end_profiled_epoch(&mut self) -> Result<()> {
+        let seconds = self.profile.end_epoch(true);
+        if !self.profile.wanted() {
+            return Ok(());
+        }
+        let scalars: Vec<_> = seconds.iter().map(|(part, s)| (format!("time/epoch/{}", part.name()), *s)).collect();
+        let trainer = &self.prepared.trainer;
+        self.tracker.scalars(&scalars, trainer.optimizer.steps(), trainer.epoch)
+    }
+
+    fn log_profile(&self) -> Option<ProfileSummary> {
+        let summary = self.profile.summary();
+        summary.iter().for_each(|summary| tracing::info!("{summary}"));
+        summary
     }
 
     /// The weight update and the evaluation at the end of an epoch.
@@ -190,6 +228,7 @@ impl<'a> Run<'a> {
         self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
 
         if !trainer.components.weights.is_uniform() {
+            let mut stopwatch = self.profile.stopwatch();
             let embeddings =
                 if trainer.components.weights.needs_embeddings() { Some(embed_training(trainer)?) } else { None };
             let update = weighting::update(
@@ -204,13 +243,15 @@ impl<'a> Run<'a> {
             let report = NoiseReport::new(&update.weights, &self.prepared.training.flipped);
             last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
             last.columns = update.columns;
+            self.profile.count(Part::Weighting, &mut stopwatch);
             let shown = Weighted { part: &self.prepared.training.part, flipped: &self.prepared.training.flipped };
             let tracker = &mut self.tracker;
             observe::weighting(tracker, &recipe.track, &last.weighting, &update.weights, &shown, step, epoch)?;
             trainer.weights.set(update.weights);
+            self.profile.count(Part::Tracking, &mut stopwatch);
         }
         if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
-            last.metrics = Some(evaluate(&self.prepared, &mut self.tracker, self.resolved, epoch)?);
+            last.metrics = Some(evaluate(&self.prepared, &mut self.tracker, &mut self.profile, self.resolved, epoch)?);
         }
         let recall_at_1 = last.metrics.as_ref().and_then(|metrics| metrics.recall.get(&1).copied());
         self.progress.epoch_done(&EpochSummary { loss: last.loss, recall_at_1 });
@@ -225,6 +266,7 @@ impl<'a> Run<'a> {
     }
 
     fn checkpoint(&mut self) -> Result<()> {
+        let mut stopwatch = self.profile.stopwatch();
         self.tracker.flush()?;
         let trainer = &mut self.prepared.trainer;
         let position = Position {
@@ -236,14 +278,18 @@ impl<'a> Run<'a> {
             untrained: self.memory.untrained.clone(),
             seconds: self.memory.seconds_before + self.started.elapsed().as_secs_f64(),
         };
-        checkpoint::save(&self.folder.file("checkpoints"), &position, &trainer.snapshot())
+        checkpoint::save(&self.folder.file("checkpoints"), &position, &trainer.snapshot())?;
+        self.profile.count(Part::Checkpoint, &mut stopwatch);
+        Ok(())
     }
 
     /// Writes what is left when training is over. The result comes last: it says that the run is
     /// finished.
     fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
+        let mut stopwatch = self.profile.stopwatch();
         let trainer = &self.prepared.trainer;
+        log_skipped_steps(trainer);
         let model: Vec<_> =
             trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
         files::write(&self.folder.file("model.safetensors"), &checkpoint::to_safetensors(&model)?)?;
@@ -254,6 +300,8 @@ impl<'a> Run<'a> {
         if recipe.track.projector {
             self.write_projector()?;
         }
+        self.profile.count(Part::Tracking, &mut stopwatch);
+        let profile = self.log_profile();
         let seconds = self.memory.seconds_before + self.started.elapsed().as_secs_f64();
         let (steps, epochs) = (trainer.optimizer.steps(), recipe.train.epochs);
         self.tracker.scalar("time/run_seconds", seconds, steps, epochs)?;
@@ -281,24 +329,20 @@ impl<'a> Run<'a> {
         files::write_json(&self.folder.file("result.json"), &result)?;
         let checkpoints = self.folder.file("checkpoints");
         std::fs::remove_dir_all(&checkpoints).map_err(Error::file("remove", &checkpoints))?;
-        Ok(Outcome { folder: self.folder.path().into(), result, skipped: false })
+        Ok(Outcome { folder: self.folder.path().into(), result, skipped: false, profile })
     }
 
     fn write_projector(&self) -> Result<()> {
         let Prepared { trainer, test, .. } = &self.prepared;
         let embeddings = embed(&self.prepared, self.recipe().eval.batch_size)?;
         let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
-        let images = match &test.inputs {
-            Inputs::Images(images) => Some(images),
-            Inputs::Features(_) => None,
-        };
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
         let on = match self.recipe().eval.on {
             EvalOn::Test => "test",
             EvalOn::Validation => "validation",
         };
         let name = format!("{on} embeddings after epoch {}", trainer.epoch);
-        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, images };
+        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, inputs: Some(&test.inputs) };
         projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
         Ok(())
     }
@@ -351,7 +395,13 @@ fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
 }
 
 /// Evaluates the model on the test or validation classes after `epoch` epochs.
-fn evaluate(prepared: &Prepared, tracker: &mut Tracker, resolved: &Resolved, epoch: u64) -> Result<Metrics> {
+fn evaluate(
+    prepared: &Prepared,
+    tracker: &mut Tracker,
+    profile: &mut Profile,
+    resolved: &Resolved,
+    epoch: u64,
+) -> Result<Metrics> {
     let recipe = &resolved.recipe;
     let ends = epoch == 0 || epoch == recipe.train.epochs;
     let cluster = match recipe.eval.cluster {
@@ -364,25 +414,48 @@ fn evaluate(prepared: &Prepared, tracker: &mut Tracker, resolved: &Resolved, epo
         cluster: cluster.then_some(ClusterOptions { restarts: recipe.eval.restarts, seed: recipe.seed }),
     };
     let started = Instant::now();
+    let mut stopwatch = profile.stopwatch();
     let embeddings = embed(prepared, recipe.eval.batch_size)?;
     let test = &prepared.test;
-    let metrics = eval::evaluate(&EvalInput { embeddings: &embeddings, labels: &test.labels, query: None }, &options)?;
+    let metrics = eval::evaluate(
+        &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
+        &options,
+    )?;
+    profile.count(Part::Evaluation, &mut stopwatch);
     let step = prepared.trainer.optimizer.steps();
-    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, test, step, epoch)?;
+    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
+    profile.count(Part::Tracking, &mut stopwatch);
     Ok(metrics)
 }
 
-fn embed(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
-    let (model, test) = (&prepared.trainer.model, &prepared.test);
-    guard(|| Ok(model.embed(&test.inputs, test.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing test embeddings", source })
+/// Says how often gradients overflowed, in networks where they can.
+fn log_skipped_steps(trainer: &Trainer) {
+    if let Some(scale) = &trainer.loss_scale {
+        let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());
+        tracing::info!("f16: {skipped} of {steps} steps were skipped because gradients overflowed");
+    }
 }
 
-fn embed_training(trainer: &crate::train::Trainer) -> Result<Tensor> {
-    let (data, batch_size) = (&trainer.data, trainer.recipe.eval.batch_size);
-    guard(|| Ok(trainer.model.embed(&data.inputs, data.labels.len() as i64, batch_size)))
-        .map_err(|source| Error::Torch { during: "computing training embeddings", source })
+fn embed(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
+    let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
+    embedded.map_err(|e| explain_memory(e, &prepared.trainer))
+}
+
+fn embed_training(trainer: &Trainer) -> Result<Tensor> {
+    let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
+    embedded.map_err(|e| explain_memory(e, trainer))
+}
+
+/// What to do if the memory of the device was not enough for embedding.
+fn explain_memory(error: Error, trainer: &Trainer) -> Error {
+    memory::explain(error, trainer.model.device(), || {
+        let (batch, inputs) = (trainer.recipe.eval.batch_size, trainer.data.inputs.layout());
+        memory::Need {
+            what: format!("embedding {batch} samples of {inputs} at a time in {}", trainer.recipe.train.precision),
+            remedy: "try a smaller `eval.batch_size`; the last checkpoint is kept".into(),
+        }
+    })
 }
 
 /// Hash of all batches so far: two runs with the same hash were trained on the same sequence.

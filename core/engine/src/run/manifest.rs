@@ -1,5 +1,7 @@
 //! What a run was made with, and what it came to.
 
+use crate::backbone::WeightsReport;
+use crate::data::BadFile;
 use crate::eval::Metrics;
 use crate::recipe::PluginFile;
 use crate::{Error, Result};
@@ -43,8 +45,14 @@ pub struct Manifest {
     /// Identity of the recipe without its seed and whatever is in its libraries.
     #[serde(default)]
     pub recipe_hash_without_plugins: String,
+    /// Where the network's pretrained weights came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightsReport>,
     /// What comparisons rely on.
     pub conditions: Conditions,
+    /// Bad files that were left out of the data set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_files: Vec<BadFile>,
 }
 
 impl Manifest {

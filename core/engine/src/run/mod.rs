@@ -1,6 +1,7 @@
 //! Run folders, checkpoints and the life of a run.
 
 pub mod checkpoint;
+mod embed;
 mod folder;
 mod life;
 mod manifest;
@@ -8,7 +9,10 @@ mod observe;
 mod plugins;
 mod prepare;
 mod samples;
+mod saved;
 
+pub use embed::{EmbedSource, Embedded, embed};
 pub use folder::RunFolder;
 pub use life::{FAILURE, Outcome, RunOptions, execute};
 pub use manifest::{Conditions, FORMAT, Manifest, RunResult};
+pub use saved::{ModelSettings, SavedModel};

@@ -1,11 +1,13 @@
 //! What a run shows of itself in TensorBoard and `metrics.jsonl`.
 
+use super::prepare::Prepared;
 use crate::Result;
-use crate::data::{Inputs, Part};
+use crate::data::{Layout, Part};
 use crate::eval::{self, Metrics};
 use crate::recipe::TrackRecipe;
-use crate::track::{Tracker, grid};
+use crate::track::{Tracker, grid, profile};
 use crate::train::StepReport;
+use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
 /// Queries and neighbours in a retrieval grid.
@@ -16,23 +18,23 @@ const RETRIEVAL: &str = "retrieval";
 const SIMILARITY_SAMPLES: usize = 500;
 /// Samples in a grid of the lowest or highest weights.
 const WEIGHT_GRID: usize = 24;
+/// Width and height of pictures in a grid, unless the samples themselves are smaller.
+const PICTURE: i64 = 96;
 
 /// Writes what happened in some steps.
 pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
-    let seconds = report.times.total.as_secs_f64().max(f64::MIN_POSITIVE);
-    let share = |part: std::time::Duration| part.as_secs_f64() / seconds;
+    let seconds = report.total.as_secs_f64().max(f64::MIN_POSITIVE);
+    let share = |part: Duration| part.as_secs_f64() / seconds;
     let mut scalars = vec![("train/loss".to_string(), report.loss)];
     scalars.extend(report.learning_rates.iter().map(|(group, lr)| (format!("train/lr/{group}"), *lr)));
     scalars.extend(report.scalars.iter().cloned());
     scalars.extend([
         ("time/step_ms".to_string(), 1e3 * seconds / report.steps as f64),
         ("time/images_per_second".to_string(), report.samples as f64 / seconds),
-        ("time/share/forward".to_string(), share(report.times.forward)),
-        ("time/share/loss".to_string(), share(report.times.loss)),
-        ("time/share/backward".to_string(), share(report.times.backward)),
-        ("time/share/optimizer".to_string(), share(report.times.optimizer)),
-        ("time/share/outside".to_string(), share(report.times.outside())),
     ]);
+    let parts = profile::Part::STEP.iter();
+    scalars.extend(parts.map(|&part| (format!("time/share/{}", part.name()), share(report.times.get(part)))));
+    scalars.push(("time/share/outside".into(), share(report.total.saturating_sub(report.times.sum()))));
     tracker.scalars(&scalars, report.global_step, report.epoch + 1)
 }
 
@@ -42,10 +44,11 @@ pub(super) fn evaluation(
     track: &TrackRecipe,
     metrics: &Metrics,
     embeddings: &Tensor,
-    test: &Part,
+    prepared: &Prepared,
     step: u64,
     epoch: u64,
 ) -> Result<()> {
+    let test = &prepared.test;
     let scalars: Vec<_> = metrics.scalars().into_iter().map(|(name, value)| (format!("eval/{name}"), value)).collect();
     tracker.scalars(&scalars, step, epoch)?;
     if track.histograms {
@@ -53,17 +56,22 @@ pub(super) fn evaluation(
         tracker.histogram("similarity/positive", &positive, step);
         tracker.histogram("similarity/negative", &negative, step);
     }
-    if let (true, Inputs::Images(images)) = (track.images, &test.inputs) {
-        let queries = evenly(test.len(), GRID.0);
-        let found = eval::neighbours(embeddings, None, &queries, GRID.1)?;
+    if track.images && matches!(test.inputs.layout(), Layout::Images { .. }) {
+        let query = prepared.query.as_deref();
+        let searching: Vec<usize> = (0..test.len()).filter(|&i| query.is_none_or(|query| query[i])).collect();
+        let queries: Vec<usize> = evenly(searching.len(), GRID.0).into_iter().map(|i| searching[i]).collect();
+        let found = eval::neighbours(embeddings, query, &queries, GRID.1)?;
         let right: Vec<bool> = queries
             .iter()
             .zip(&found)
             .flat_map(|(&query, found)| found.iter().map(move |(id, _)| test.labels[*id] == test.labels[query]))
             .collect();
         let shown: Vec<usize> = found.iter().flatten().map(|(id, _)| *id).collect();
-        let picture = grid::retrieval_grid(&pick(images, &queries), &pick(images, &shown), &right)?;
-        tracker.latest_image(RETRIEVAL, &picture, step)?;
+        let side = test.inputs.thumbnail_side(PICTURE);
+        let pictures = (test.inputs.thumbnails(&queries, side)?, test.inputs.thumbnails(&shown, side)?);
+        if let (Some(queries), Some(shown)) = pictures {
+            tracker.latest_image(RETRIEVAL, &grid::retrieval_grid(&queries, &shown, &right)?, step)?;
+        }
     }
     Ok(())
 }
@@ -91,7 +99,8 @@ pub(super) fn weighting(
             tracker.histogram("weights/noisy", &of(true), step);
         }
     }
-    if let (true, Inputs::Images(images)) = (track.images, &training.part.inputs) {
+    let inputs = &training.part.inputs;
+    if track.images && matches!(inputs.layout(), Layout::Images { .. }) {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|a, b| weights[*a].total_cmp(&weights[*b]));
         let lowest: Vec<usize> = order.iter().copied().take(WEIGHT_GRID).collect();
@@ -105,7 +114,9 @@ pub(super) fn weighting(
                 )
             };
             let captions: Vec<_> = chosen.iter().map(caption).collect();
-            tracker.image(tag, &grid::sample_grid(&pick(images, &chosen), &captions, 8)?, step)?;
+            if let Some(images) = inputs.thumbnails(&chosen, inputs.thumbnail_side(PICTURE))? {
+                tracker.image(tag, &grid::sample_grid(&images, &captions, 8)?, step)?;
+            }
         }
     }
     Ok(())

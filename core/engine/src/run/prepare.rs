@@ -4,12 +4,15 @@ use super::checkpoint::to_safetensors;
 use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
-use crate::data::{self, Part, validation};
+use crate::data::{self, Inputs, Part, validation};
+use crate::device::Compute;
 use crate::recipe::{EvalOn, EvalRecipe, Resolved};
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, device};
 use curricle_sdk::{Shape, guard};
+use std::path::Path;
+use std::time::Instant;
 use tch::Device;
 
 /// A run before its first step.
@@ -23,18 +26,30 @@ pub(super) struct Prepared<'a> {
     pub original: Part,
     /// The samples to evaluate on, on the training device.
     pub test: Part,
+    /// What the model sees of them: the same, or the features of a frozen network.
+    pub test_inputs: Inputs,
+    /// The test samples that search, if not all do.
+    pub query: Option<Vec<bool>>,
     pub manifest: Manifest,
 }
 
-pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Result<Prepared<'_>> {
+pub(super) fn prepare<'a>(
+    resolved: &'a Resolved,
+    device: Device,
+    threads: usize,
+    image_cache: Option<&Path>,
+) -> Result<Prepared<'a>> {
     let recipe = &resolved.recipe;
-    let dataset = data::load(&recipe.data)?;
+    let dataset = data::load_cached(&recipe.data, &recipe.images, image_cache)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
-    let (training, mut test) = match recipe.eval.on {
-        EvalOn::Test => (training, dataset.test),
-        EvalOn::Validation => validation::set_aside(&training, recipe.eval.validation_share)?,
+    let (training, mut test, query) = match recipe.eval.on {
+        EvalOn::Test => (training, dataset.test, dataset.query),
+        EvalOn::Validation => {
+            let (training, validation) = validation::set_aside(&training, recipe.eval.validation_share)?;
+            (training, validation, None)
+        }
     };
 
     let shape = Shape {
@@ -43,17 +58,37 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         embedding: recipe.embedding.size,
     };
     let layout = training.part.inputs.layout();
-    let model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
+    let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
+    if let Some(weights) = model.weights() {
+        tracing::info!("{}", weights.sentence());
+    }
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
         data: dataset.hash,
         labels: labels_identity(&noise, removed, &recipe.eval),
         initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
     };
+    let compute = Compute::choose(&recipe.train, layout, device);
+    tracing::info!("network computes in {compute}");
+    model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(resolved, &shape, device)?;
-    let set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
+    let mut set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
     test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
+    let mut test_inputs = test.inputs.share();
+    if recipe.backbone.vision().is_some_and(|vision| vision.frozen) {
+        model.freeze();
+        let started = Instant::now();
+        set.inputs = model.precompute(&set.inputs, recipe.eval.batch_size)?;
+        test_inputs = model.precompute(&test_inputs, recipe.eval.batch_size)?;
+        tracing::info!(
+            "the network is frozen: computed the features of {} training and {} test samples in {:.1} s, without \
+             augmentation; only the embedding and the loss's own tensors are trained",
+            training.part.len(),
+            test.len(),
+            started.elapsed().as_secs_f64()
+        );
+    }
     let manifest = Manifest {
         format: FORMAT,
         curricle: env!("CARGO_PKG_VERSION").into(),
@@ -64,10 +99,12 @@ pub(super) fn prepare(resolved: &Resolved, device: Device, threads: usize) -> Re
         threads,
         plugins: recipe.plugins.paths.clone(),
         recipe_hash_without_plugins: resolved.hash_without_plugins(),
+        weights: model.weights().cloned(),
         conditions,
+        skipped_files: dataset.skipped,
     };
     let trainer = Trainer::new(recipe, set, model, components)?;
-    Ok(Prepared { trainer, training, noise, original: dataset.train, test, manifest })
+    Ok(Prepared { trainer, training, noise, original: dataset.train, test, test_inputs, query, manifest })
 }
 
 /// What the run is trained and evaluated on, beyond the data set itself.

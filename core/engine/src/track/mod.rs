@@ -10,17 +10,21 @@
 mod font;
 mod summary;
 
+pub mod counter;
 pub mod events;
 pub mod grid;
 pub mod hparams;
 pub mod logging;
 pub mod metrics;
 pub mod picture;
+pub mod profile;
 pub mod progress;
 pub mod projector;
 pub mod tracker;
 
+pub use counter::Counter;
 pub use hparams::HParams;
 pub use picture::Picture;
+pub use profile::{Part, Profile, ProfileSummary};
 pub use progress::{EpochSummary, Progress, ProgressMode};
 pub use tracker::{Status, Tracker};

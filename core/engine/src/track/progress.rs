@@ -170,6 +170,38 @@ impl Progress {
     }
 }
 
+/// How far something is that has nothing to report but that.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// A bar on terminals; files and other programs need none.
+    pub fn new(mode: ProgressMode, what: &str, total: u64) -> Self {
+        let bar = match mode {
+            ProgressMode::Bar => BARS.add(ProgressBar::new(total)),
+            _ => ProgressBar::hidden(),
+        };
+        let template = "{prefix} {bar:24} {pos}/{len}  {per_sec}  {eta} left";
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("=> "));
+        bar.set_prefix(what.to_string());
+        Self { bar }
+    }
+
+    /// One more is done.
+    pub fn advance(&self) {
+        self.bar.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.abandon();

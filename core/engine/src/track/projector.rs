@@ -5,6 +5,7 @@
 //! picture).
 
 use super::picture::Picture;
+use crate::data::Inputs;
 use crate::{Error, Result, files};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +28,8 @@ pub struct Points<'a> {
     pub embeddings: &'a Tensor,
     /// Titles and values of what is known of each sample, e.g. its class; N values each.
     pub columns: &'a [(&'a str, &'a [String])],
-    /// The pictures `[N, C, H, W]`, u8, if samples have any.
-    pub images: Option<&'a Tensor>,
+    /// The samples, if they are to be shown as pictures where they are any.
+    pub inputs: Option<&'a Inputs>,
 }
 
 /// Writes the projector's files into a log folder and returns the number of points.
@@ -41,8 +42,8 @@ pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
         return Err(Error::Failed(format!("cannot project embeddings {shape:?}: expected `[N, D]`")));
     };
     let total = total as usize;
-    let pictures = points.images.map_or(Some(total), |images| images.size().first().map(|n| *n as usize));
-    if points.columns.iter().any(|(_, values)| values.len() != total) || pictures != Some(total) {
+    let pictures = points.inputs.map_or(total, Inputs::len);
+    if points.columns.iter().any(|(_, values)| values.len() != total) || pictures != total {
         return Err(Error::Failed(format!("cannot project {total} embeddings: columns and images must be as many")));
     }
     let count = total.min(limit).min((SPRITE_SIDE / 8).pow(2));
@@ -53,9 +54,11 @@ pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
     let rows = rows_of(points.embeddings, &chosen)?;
     files::write(&subfolder.join("tensors.tsv"), tensors(&rows).as_bytes())?;
     files::write(&subfolder.join("metadata.tsv"), metadata(points.columns, &chosen).as_bytes())?;
-    let thumbnail = match points.images {
+    let side = |inputs: &Inputs| inputs.thumbnail_side(THUMBNAIL as i64);
+    let images = points.inputs.map(|inputs| inputs.thumbnails(&chosen, side(inputs))).transpose()?.flatten();
+    let thumbnail = match images {
         Some(images) => {
-            let pictures = Picture::from_batch(&select(images, &chosen)?)?;
+            let pictures = Picture::from_batch(&images)?;
             let (sprite, width, height) = sprite(&pictures);
             files::write(&subfolder.join("sprite.png"), &sprite.to_png()?)?;
             Some((width, height))
@@ -146,17 +149,17 @@ mod tests {
     fn points_are_taken_evenly() {
         let folder = tempfile::tempdir().unwrap();
         let embeddings = Tensor::arange(40, (Kind::Float, Device::Cpu)).view([20, 2]);
-        let images = Tensor::arange(20 * 6, (Kind::Uint8, Device::Cpu)).view([20, 1, 2, 3]);
+        let images = Inputs::Images(Tensor::arange(20 * 6, (Kind::Uint8, Device::Cpu)).view([20, 1, 2, 3]));
         let (classes, paths) = (names(20), names(20));
         let columns = [("class", &classes[..]), ("path", &paths[..])];
-        let points = Points { name: "test", embeddings: &embeddings, columns: &columns, images: Some(&images) };
+        let points = Points { name: "test", embeddings: &embeddings, columns: &columns, inputs: Some(&images) };
         assert_eq!(write(folder.path(), &points, 5).unwrap(), 5);
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("projector/tensors.tsv").lines().nth(1), Some("8.00000\t9.00000"));
         assert_eq!(read("projector/tensors.tsv").lines().count(), 5);
         assert_eq!(read("projector/metadata.tsv").lines().next(), Some("class\tpath"));
         assert_eq!(read("projector/metadata.tsv").lines().last(), Some("sample 16\tsample 16"));
-        assert!(read("projector_config.pbtxt").contains("single_image_dim: 3\n    single_image_dim: 2\n"));
+        assert!(read("projector_config.pbtxt").contains("single_image_dim: 2\n    single_image_dim: 2\n"));
     }
 
     #[test]
@@ -172,7 +175,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let embeddings = Tensor::zeros([3, 2], (Kind::Float, Device::Cpu));
         let short = names(2);
-        let points = Points { name: "test", embeddings: &embeddings, columns: &[("class", &short)], images: None };
+        let points = Points { name: "test", embeddings: &embeddings, columns: &[("class", &short)], inputs: None };
         assert!(write(folder.path(), &points, 5).is_err());
     }
 }

@@ -97,7 +97,7 @@ impl Declared {
 }
 
 /// Box and Muller's transform; initial values need no more than that.
-fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
+pub(crate) fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
     let (u, v): (f64, f64) = (stream.random(), stream.random());
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }

@@ -1,6 +1,8 @@
 //! The training loop and its parts.
 
 pub mod components;
+pub(crate) mod groups;
+pub mod loss_scale;
 pub mod meter;
 pub mod noise_report;
 pub mod optimizer;
@@ -11,6 +13,6 @@ mod trainer;
 pub mod weighting;
 
 pub use components::Declared;
-pub use trainer::{EpochEnd, StepReport, StepTimes, Trainer, TrainingSet};
+pub use trainer::{EpochEnd, StepReport, Trainer, TrainingSet};
 pub(crate) use trainer::{check_batches, check_loss};
 pub(crate) use weighting::check as check_weights;

@@ -2,6 +2,7 @@
 
 use super::Trainer;
 use super::components::Declared;
+use super::loss_scale::LossScale;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use tch::Tensor;
@@ -16,6 +17,7 @@ impl Trainer<'_> {
         tensors.extend(declared_tensors("loss", &self.components.loss_tensors));
         tensors.extend(declared_tensors("weights", &self.components.weights_tensors));
         tensors.extend(self.optimizer.state());
+        tensors.extend(self.loss_scale.iter().flat_map(LossScale::state));
         tensors.push((SAMPLE_WEIGHTS.into(), Tensor::from_slice(self.weights.values())));
         tensors
     }
@@ -35,6 +37,9 @@ impl Trainer<'_> {
             copy(&tensor, saved(&name)?, &name)?;
         }
         self.optimizer.restore(tensors, steps)?;
+        if let Some(scale) = &mut self.loss_scale {
+            scale.restore(tensors)?;
+        }
         let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?)
             .map_err(|e| Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` cannot be read: {e}")))?;
         if weights.len() != self.weights.values().len() {

@@ -1,14 +1,18 @@
 //! The θ-phase: one epoch of gradient steps.
 
 use super::components::{Components, named};
+use super::groups;
+use super::loss_scale::LossScale;
 use super::meter::{Meter, Window};
-use super::optimizer::{Optimizer, Parameter};
+use super::optimizer::{Optimizer, StepOptions};
 use super::schedule::Schedule;
 use super::stop::Stop;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
-use crate::data::{Inputs, Part};
-use crate::recipe::Recipe;
+use crate::data::{self, Inputs, Samples, View};
+use crate::device::memory;
+use crate::recipe::{Precision, Recipe};
+use crate::track::profile::{Part, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
 use std::collections::BTreeMap;
@@ -27,7 +31,7 @@ pub struct TrainingSet {
 
 impl TrainingSet {
     /// Moves the inputs to the device.
-    pub fn new(part: &Part, device: Device) -> Self {
+    pub fn new(part: &data::Part, device: Device) -> Self {
         let labels_on_device = Tensor::from_slice(&part.labels).to_device(device);
         Self { inputs: part.inputs.to_device(device), labels: part.labels.clone(), labels_on_device }
     }
@@ -53,6 +57,10 @@ pub struct Trainer<'a> {
     pub step: usize,
     /// Losses not logged yet.
     pub meter: Meter,
+    /// What the loss is multiplied by, for networks in f16.
+    pub loss_scale: Option<LossScale>,
+    /// Whether to wait for the device after every part of a step.
+    pub profiled: bool,
     schedule: Schedule,
 }
 
@@ -73,31 +81,11 @@ pub struct StepReport {
     pub scalars: Vec<(String, f64)>,
     /// Samples seen.
     pub samples: usize,
-    /// Where time went.
-    pub times: StepTimes,
-}
-
-/// Where the time of some steps went. On CUDA, work is only queued, so these say how long the
-/// queueing took; the sum is right all the same, since each report waits for the device.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct StepTimes {
-    /// The network, forwards.
-    pub forward: Duration,
-    /// The loss.
-    pub loss: Duration,
-    /// Gradients.
-    pub backward: Duration,
-    /// The optimiser.
-    pub optimizer: Duration,
-    /// Everything.
+    /// Where time went. On CUDA, unless the trainer is profiled, the parts say how long queueing took;
+    /// the total is right all the same, since each report waits for the device.
+    pub times: Times,
+    /// How long it took altogether.
     pub total: Duration,
-}
-
-impl StepTimes {
-    /// Time in none of the named parts.
-    pub fn outside(&self) -> Duration {
-        self.total.saturating_sub(self.forward + self.loss + self.backward + self.optimizer)
-    }
 }
 
 /// How an epoch ended.
@@ -112,12 +100,24 @@ pub enum EpochEnd {
 impl<'a> Trainer<'a> {
     /// A trainer before its first step.
     pub fn new(recipe: &'a Recipe, data: TrainingSet, model: Model, components: Components) -> Result<Self> {
-        let optimizer = Optimizer::new(&recipe.optimizer, parameters(recipe, &model, &components)?);
+        let optimizer = Optimizer::new(&recipe.optimizer, groups::parameters(recipe, &model, &components)?);
         let device = model.device();
         let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
         let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
-        let meter = Meter::default();
-        Ok(Self { recipe, data, model, components, optimizer, weights, epoch: 0, step: 0, meter, schedule })
+        Ok(Self {
+            recipe,
+            data,
+            model,
+            components,
+            optimizer,
+            weights,
+            epoch: 0,
+            step: 0,
+            meter: Meter::default(),
+            loss_scale: (recipe.train.precision == Precision::F16).then(|| LossScale::new(device)),
+            profiled: false,
+            schedule,
+        })
     }
 
     /// The batches of the current epoch, checked.
@@ -136,29 +136,30 @@ impl<'a> Trainer<'a> {
         stop: &Stop,
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
-        // All indices of the epoch go to the device in one copy.
-        let flat = Tensor::from_slice(&batches.concat()).to_device(self.model.device());
-        let mut offset: usize = batches[..self.step].iter().map(Vec::len).sum();
-        let (mut times, mut steps, mut samples, mut since) = (StepTimes::default(), 0, 0, Instant::now());
+        self.model.rest(self.epoch < self.recipe.train.head_epochs);
+        let view = View::Train { seed: self.recipe.seed, epoch: self.epoch };
+        let mut feed = self.data.inputs.feed(batches, self.step, view, self.model.device())?;
+        let (mut times, mut steps, mut samples, mut since) = (Times::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
-            let ids = flat.narrow(0, offset as i64, size as i64);
             let last = self.step + 1 == batches.len();
             let logged = last || (self.optimizer.steps() + 1).is_multiple_of(self.recipe.train.log_every);
             let factor = self.schedule.factor(self.epoch, self.step, batches.len());
-            let logs = self.take_step(&ids, factor, logged, &mut times)?;
+            let mut stopwatch = Stopwatch::start(self.model.device(), self.profiled);
+            let Some(batch) = feed.next() else { break };
+            stopwatch.count(Part::Data, &mut times);
+            let taken = batch.and_then(|batch| self.take_step(&batch, factor, logged, stopwatch, &mut times));
+            let logs = taken.map_err(|e| self.explain_memory(e, size))?;
             self.step += 1;
-            offset += size;
             steps += 1;
             samples += size;
             if logged {
                 let (names, tensors): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
                 let window = self.meter.window(&tensors);
                 self.stop_if_not_finite(&window, batches)?;
-                times.total = since.elapsed();
                 let others = window.others.iter().map(|&value| f64::from(value));
                 report(&StepReport {
                     global_step: self.optimizer.steps(),
@@ -169,8 +170,9 @@ impl<'a> Trainer<'a> {
                     scalars: names.into_iter().zip(others).collect(),
                     samples,
                     times,
+                    total: since.elapsed(),
                 })?;
-                (times, steps, samples, since) = (StepTimes::default(), 0, 0, Instant::now());
+                (times, steps, samples, since) = (Times::default(), 0, 0, Instant::now());
             }
         }
         Ok(EpochEnd::Complete)
@@ -179,28 +181,20 @@ impl<'a> Trainer<'a> {
     /// One gradient step; nothing in it waits for the device.
     fn take_step(
         &mut self,
-        ids: &Tensor,
+        samples: &Samples,
         lr_factor: f64,
         logged: bool,
-        times: &mut StepTimes,
+        mut stopwatch: Stopwatch,
+        times: &mut Times,
     ) -> Result<Vec<(String, Tensor)>> {
         // Dropout and losses that sample draw from libtorch's generator. Seeded at every step, a
         // resumed epoch draws the same numbers.
         tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
-        let mut clock = Instant::now();
-        let mut lap = |part: &mut Duration| {
-            let now = Instant::now();
-            *part += now - clock;
-            clock = now;
-        };
-
+        let Samples { ids, inputs } = samples;
         let labels = self.data.labels_on_device.index_select(0, ids);
         let weights = self.weights.batch(ids);
-        let mut gathering = Duration::ZERO;
-        let inputs = self.data.inputs.batch(ids);
-        lap(&mut gathering);
-        let embeddings = during("computing embeddings", || Ok(self.model.forward(&inputs, true)))?;
-        lap(&mut times.forward);
+        let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
+        stopwatch.count(Part::Forward, times);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };
         let batch = Batch {
@@ -212,22 +206,50 @@ impl<'a> Trainer<'a> {
         };
         let loss = guard(|| check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings))
             .map_err(named(Kind::Loss, &self.recipe.loss.name))?;
-        lap(&mut times.loss);
+        stopwatch.count(Part::Loss, times);
 
-        during("computing gradients", || Ok(loss.f_backward()?))?;
-        lap(&mut times.backward);
+        let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
+        during("computing gradients", || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?))?;
+        stopwatch.count(Part::Backward, times);
         // Losses that select pairs by comparison can be 0 on embeddings that are not numbers, so
         // those count too: 0 times anything finite is 0.
         let embeddings_finite = embeddings.detach().sum(loss.kind()) * 0.0;
         self.meter.push(&(loss.detach() + embeddings_finite));
-        let norm =
-            during("updating parameters", || Ok(self.optimizer.step(lr_factor, self.recipe.train.clip_norm, logged)))?;
-        lap(&mut times.optimizer);
+        let options = StepOptions {
+            lr_factor,
+            clip_norm: self.recipe.train.clip_norm,
+            want_norm: logged,
+            scale: self.loss_scale.as_mut(),
+        };
+        let norm = during("updating parameters", || Ok(self.optimizer.step(options)?))?;
+        stopwatch.count(Part::Optimizer, times);
 
         let mut logs = log.into_scalars();
         logs.iter_mut().for_each(|(name, _)| name.insert_str(0, "loss/"));
-        logs.extend(norm.filter(|_| logged).map(|norm| ("train/gradient_norm".to_string(), norm)));
+        if logged {
+            logs.extend(norm.map(|norm| ("train/gradient_norm".to_string(), norm)));
+            if let Some(scale) = &self.loss_scale {
+                logs.push(("train/loss_scale".into(), scale.value()));
+                logs.push(("train/skipped_steps".into(), scale.skipped()));
+            }
+        }
         Ok(logs)
+    }
+
+    /// What to do if the memory of the device was not enough for a step.
+    fn explain_memory(&self, error: Error, batch: usize) -> Error {
+        memory::explain(error, self.model.device(), || {
+            let inputs = self.data.inputs.layout();
+            let precision = self.recipe.train.precision;
+            let shorter = if precision == Precision::F32 { "`train.precision = \"bf16\"`, " } else { "" };
+            memory::Need {
+                what: format!("a training step with {batch} samples of {inputs} in {precision}"),
+                remedy: format!(
+                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller pictures \
+                     (`images.size`) or a smaller network; the last checkpoint is kept"
+                ),
+            }
+        })
     }
 
     fn stop_if_not_finite(&self, window: &Window, batches: &[Vec<i64>]) -> Result<()> {
@@ -236,11 +258,15 @@ impl<'a> Trainer<'a> {
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
         let message = format!(
             "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch holds the samples {}. The last checkpoint \
-             is kept. A lower `optimizer.lr` or a `train.clip_norm` may help",
+             is kept. {}",
             self.epoch + 1,
             step + 1,
             batches.len(),
-            ids.join(", ")
+            ids.join(", "),
+            match self.recipe.train.precision {
+                Precision::F16 => "The network may need the range of `train.precision = \"bf16\"`",
+                _ => "A lower `optimizer.lr` or a `train.clip_norm` may help",
+            }
         );
         Err(named(Kind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
     }
@@ -281,36 +307,4 @@ pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
-fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
-    let mut parameters = Vec::new();
-    let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
-        let settings = recipe.groups.get(group).cloned().unwrap_or_default();
-        parameters.push(Parameter {
-            name,
-            tensor: tensor.shallow_clone(),
-            group: group.to_string(),
-            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
-            weight_decay: settings.weight_decay,
-        });
-    };
-    for named in model.tensors().iter().filter(|named| named.tensor.requires_grad()) {
-        let group = if named.name.starts_with("embedding.") { "embedding" } else { "backbone" };
-        add(named.name.clone(), group, &named.tensor, 1.0);
-    }
-    let declared = &components.loss_tensors;
-    for spec in declared.specs.iter().filter(|spec| spec.trainable) {
-        add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);
-    }
-    let mut known: Vec<_> = ["backbone", "embedding"].into_iter().collect();
-    known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.as_ref()));
-    match recipe.groups.keys().find(|group| !known.contains(&group.as_str())) {
-        Some(unknown) => Err(Error::Usage(format!(
-            "there is no parameter group `{unknown}` to set with `groups.{unknown}`; this run has: {}",
-            known.join(", ")
-        ))),
-        None => Ok(parameters),
-    }
 }

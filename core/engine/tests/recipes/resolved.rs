@@ -70,7 +70,7 @@ fn paths_are_relative_to_the_recipe_that_names_them() {
     let path = write("paths", &[("m.toml", "extends = 'base/b.toml'"), ("base/b.toml", &base)]);
     let data = |sets: &[&str]| match load(&path, sets).unwrap().recipe.data {
         DataRecipe::Features(features) => features.path,
-        DataRecipe::Strokes(_) => panic!("not features"),
+        _ => panic!("not features"),
     };
     let here = std::env::current_dir().unwrap();
     assert_eq!(data(&[]), here.join("paths/x.safetensors"));

@@ -6,7 +6,7 @@
 
 use super::NoisyLabels;
 use super::paths::Finder;
-use crate::data::Part;
+use crate::data::{Part, columns};
 use crate::recipe::{ListLabels, UnknownLabels};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -37,23 +37,13 @@ pub fn read(
 
 /// The lines of the file, without its header.
 fn lines(text: &[u8]) -> Result<Vec<Line>, String> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(text);
-    let (mut path_column, mut label_column) = (0, 1);
-    let mut lines = Vec::new();
-    for (index, record) in reader.records().enumerate() {
-        let record = record.map_err(|e| format!("is not a CSV file in UTF-8: {e}"))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let column = |name: &str| record.iter().position(|field| field.eq_ignore_ascii_case(name));
-        if let (0, Some(path), Some(label)) = (index, column("path"), column("label")) {
-            (path_column, label_column) = (path, label);
-            continue;
-        }
-        match (record.get(path_column), record.get(label_column)) {
-            (Some(path), Some(label)) => lines.push((line, path.to_string(), label.to_string())),
-            _ => return Err(format!("line {line}: has {} fields; a path and a label are needed", record.len())),
-        }
-    }
-    Ok(lines)
+    let lines = columns::read(text, &["path", "label"], &[])?;
+    let field = |field: Option<Option<String>>| field.flatten().unwrap_or_default();
+    let lines = lines.into_iter().map(|(line, fields)| {
+        let mut fields = fields.into_iter();
+        (line, field(fields.next()), field(fields.next()))
+    });
+    Ok(lines.collect())
 }
 
 /// The line and label of each training sample, in the order of samples.

@@ -2,16 +2,20 @@
 //!
 //! Classes are dissolved in random order, as many as come closest to the wanted share of samples;
 //! at least one, and at least two stay. A dissolved class falls into clusters of similar samples:
-//! a random sample and its nearest ones by Euclidean distance of the inputs, again and again until
-//! none is left. Each cluster moves to one of the remaining classes, chosen uniformly. So wrong
+//! a random sample and its nearest ones by Euclidean distance of the inputs (of pictures in files:
+//! of their thumbnails), again and again until none is left. Each cluster moves to one of the remaining classes, chosen uniformly. So wrong
 //! samples come in consistent groups, which are harder to tell from right ones than single ones.
 
+use crate::data::part::select_rows;
 use crate::data::{Inputs, Part};
 use crate::{Error, Result};
 use curricle_sdk::rng::stream;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use tch::{Device, Kind};
+
+/// Width and height at which pictures in files are compared.
+const COMPARED: i64 = 32;
 
 /// The noisy labels; dissolved classes have no samples left.
 pub fn flip(part: &Part, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
@@ -81,8 +85,11 @@ fn clusters(inputs: &Inputs, samples: &[usize], cluster_size: usize) -> Result<V
 
 /// The inputs of some samples, one after the other.
 fn rows(inputs: &Inputs, samples: &[usize]) -> Result<Vec<f32>> {
-    let rows = inputs.select(samples)?;
-    let read = || rows.tensor().f_to(Device::Cpu)?.f_to_kind(Kind::Float)?.f_flatten(0, -1)?.try_into();
+    let rows = match inputs {
+        Inputs::Images(tensor) | Inputs::Features(tensor) => select_rows(tensor, samples)?,
+        Inputs::Files(files) => files.thumbnails(samples, COMPARED)?,
+    };
+    let read = || rows.f_to(Device::Cpu)?.f_to_kind(Kind::Float)?.f_flatten(0, -1)?.try_into();
     read().map_err(|e: tch::TchError| Error::Torch { during: "clustering for label noise", source: e.into() })
 }
 

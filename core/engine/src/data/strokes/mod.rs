@@ -73,7 +73,7 @@ mod tests {
 
     fn pictures(recipe: &StrokesRecipe) -> Vec<Vec<u8>> {
         let part = draw(recipe).unwrap();
-        let all = Vec::<u8>::try_from(part.inputs.tensor().flatten(0, -1)).unwrap();
+        let all = Vec::<u8>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap();
         all.chunks(recipe.size * recipe.size).map(<[u8]>::to_vec).collect()
     }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn labels_names_and_shape_fit_together() {
         let part = draw(&StrokesRecipe { size: 16, ..small() }).unwrap();
-        assert_eq!(part.inputs.tensor().size(), [12, 1, 16, 16]);
+        assert_eq!(part.inputs.tensor().unwrap().size(), [12, 1, 16, 16]);
         assert_eq!(part.labels, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
         assert_eq!(part.class_names[3], "character-0003");
         assert_eq!(part.paths[4], "character-0001/0001");

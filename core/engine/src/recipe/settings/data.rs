@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where the samples come from. Classes are split by their order: the first half trains, the
-/// second half tests, so no test class is ever seen in training.
+/// Where the samples come from. Published data sets have their official split. Of the others the
+/// first half of the classes trains and the second half tests, so no test class is ever seen in
+/// training.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "source", rename_all = "snake_case")]
 pub enum DataRecipe {
@@ -13,6 +14,32 @@ pub enum DataRecipe {
     Strokes(StrokesRecipe),
     /// Precomputed features from a safetensors file.
     Features(FeaturesRecipe),
+    /// Pictures, one folder for each class.
+    Folder(FolderRecipe),
+    /// Pictures listed in a CSV file of `path,label` or `path,label,split`.
+    Csv(CsvRecipe),
+    /// CUB-200-2011: 200 species of birds.
+    #[serde(rename = "cub200")]
+    Cub200(PublishedRecipe),
+    /// Cars-196: 196 models of cars, with `cars_annos.mat` or the devkit's annotations.
+    #[serde(rename = "cars196")]
+    Cars196(PublishedRecipe),
+    /// Stanford Online Products: 22,634 products.
+    Sop(PublishedRecipe),
+    /// In-Shop Clothes Retrieval: 7,982 items, with its official queries and gallery.
+    Inshop(PublishedRecipe),
+}
+
+/// How the samples of a source without an official split are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SplitRecipe {
+    /// By class: the first half of the classes trains, the second half tests.
+    #[default]
+    Classes,
+    /// Not at all: every sample trains, and the same samples are evaluated with the labels they
+    /// came with. That says nothing about new classes.
+    None,
 }
 
 /// Settings of the embedded data set `strokes`.
@@ -51,4 +78,53 @@ pub struct FeaturesRecipe {
     /// file's metadata); relative to the recipe that names it.
     #[schemars(extend("x-path" = true))]
     pub path: PathBuf,
+}
+
+/// Settings of the data source `folder`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FolderRecipe {
+    /// A folder with one folder for each class, which has the class's name and holds its pictures,
+    /// in further folders if you like; relative to the recipe that names it. Classes count in the
+    /// order of their names.
+    #[schemars(extend("x-path" = true))]
+    pub path: PathBuf,
+    /// What trains and what tests.
+    #[serde(default)]
+    pub split: SplitRecipe,
+}
+
+/// Settings of the data source `csv`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CsvRecipe {
+    /// A CSV file with the path and the label of each picture, and optionally whether it belongs to
+    /// `train` or `test` (or `query` and `gallery`, where queries search the gallery alone);
+    /// relative to the recipe that names it. A first line may name the columns `path`, `label` and
+    /// `split`. Labels that are whole numbers count in their order, names in that of the alphabet.
+    #[schemars(extend("x-path" = true))]
+    pub path: PathBuf,
+    /// The folder the file's paths are relative to. Default: the folder of the file.
+    #[schemars(extend("x-path" = true))]
+    pub root: Option<PathBuf>,
+    /// What trains and what tests, where the file does not say it.
+    #[serde(default)]
+    pub split: SplitRecipe,
+}
+
+/// Settings of published data sets.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedRecipe {
+    /// The folder with its lists and pictures as they are published; relative to the recipe that
+    /// names it.
+    #[schemars(extend("x-path" = true))]
+    pub path: PathBuf,
+    /// Refuse the data set if it has more or fewer classes or images than the published one.
+    #[serde(default = "yes")]
+    pub check_counts: bool,
+}
+
+fn yes() -> bool {
+    true
 }

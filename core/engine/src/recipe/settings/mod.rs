@@ -7,18 +7,22 @@
 mod component;
 mod data;
 mod evaluation;
+mod images;
 mod network;
 mod noise;
+mod normalise;
 mod plugins;
 mod training;
 
 pub use component::ComponentRecipe;
-pub use data::{DataRecipe, FeaturesRecipe, StrokesRecipe};
+pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRecipe, SplitRecipe, StrokesRecipe};
 pub use evaluation::{ClusterWhen, EvalOn, EvalRecipe, TrackRecipe};
-pub use network::{BackboneRecipe, EmbeddingRecipe};
+pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
+pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
+pub use normalise::{CustomNormalise, NormaliseRecipe};
 pub use plugins::{PluginFile, PluginsRecipe};
-pub use training::{GroupRecipe, OptimizerRecipe, ScheduleRecipe, TrainRecipe};
+pub use training::{GroupRecipe, OptimizerRecipe, Precision, ScheduleRecipe, TrainRecipe};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +50,9 @@ pub struct Recipe {
     pub plugins: PluginsRecipe,
     /// What to learn from.
     pub data: DataRecipe,
+    /// How pictures in files become what the network sees.
+    #[serde(default)]
+    pub images: ImagesRecipe,
     /// Label noise to inject into the training labels.
     #[serde(default)]
     pub noise: NoiseRecipe,
@@ -63,7 +70,8 @@ pub struct Recipe {
     pub weights: ComponentRecipe,
     /// How parameters move.
     pub optimizer: OptimizerRecipe,
-    /// Settings of single parameter groups: `backbone`, `embedding`, or a tensor of the loss.
+    /// Settings of single parameter groups: `backbone`, `embedding`, a tensor of the loss, or a part
+    /// of the network by the beginning of its names, such as `"backbone.layer4"`.
     #[serde(default)]
     pub groups: BTreeMap<String, GroupRecipe>,
     /// How the learning rate changes over training.

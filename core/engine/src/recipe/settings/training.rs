@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How parameters move.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -147,6 +148,10 @@ pub struct TrainRecipe {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub warmup_epochs: f64,
+    /// Epochs in which only the embedding and the loss's own tensors are trained, while the network
+    /// rests.
+    #[serde(default)]
+    pub head_epochs: u64,
     /// Gradients longer than this are shortened to it.
     #[schemars(range(min = 0.0))]
     pub clip_norm: Option<f64>,
@@ -154,6 +159,45 @@ pub struct TrainRecipe {
     #[serde(default = "log_every")]
     #[schemars(range(min = 1))]
     pub log_every: u64,
+    /// Type of the numbers that the network computes with. Parameters, embeddings, loss and
+    /// optimiser are f32 in any case.
+    #[serde(default)]
+    pub precision: Precision,
+    /// On CUDA, convolutions of f32 may round their inputs to TF32's 10 bits of mantissa, as is
+    /// PyTorch's default. Losses and evaluation never do.
+    #[serde(default = "tf32")]
+    pub tf32: bool,
+    /// On CUDA, the same run gives the same bits, at some cost in speed. The CPU always does.
+    #[serde(default)]
+    pub deterministic: bool,
+}
+
+/// Types of numbers for networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// 16 bits with the range of f32.
+    Bf16,
+    /// 16 bits with more precision and less range: the loss is scaled, and steps whose gradients
+    /// overflow are skipped.
+    F16,
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        })
+    }
+}
+
+fn tf32() -> bool {
+    true
 }
 
 fn log_every() -> u64 {

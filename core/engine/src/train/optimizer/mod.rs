@@ -1,28 +1,45 @@
 //! Optimisers whose state can be saved.
 //!
 //! tch hides the moments of libtorch's optimisers, so a resumed run would start with empty ones.
-//! These are a few lines each, follow PyTorch's formulas, and keep everything on the device.
+//! These follow PyTorch's formulas, keep everything on the device, and move all parameters of the same
+//! rates in one call.
 
 mod adam;
 mod rmsprop;
 mod sgd;
 
+use super::loss_scale::LossScale;
 use crate::recipe::OptimizerRecipe;
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
-use tch::Tensor;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tch::{Device, Kind, TchError, Tensor};
+
+/// Under this name a checkpoint holds how often each parameter has moved.
+const UPDATES: &str = "optimizer.updates";
 
 /// One update formula.
 trait Rule: Send {
     /// Names of the tensors it remembers for each parameter; all start at 0.
     fn moments(&self) -> &'static [&'static str];
 
-    /// Moves `parameter` along `gradient`. `step` counts from 1.
-    fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, step: u64);
+    /// Moves all parameters of a batch along their gradients, which may be overwritten.
+    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError>;
+}
+
+/// Parameters with the same rates, in lists of one length.
+struct Batch<'a> {
+    parameters: Vec<&'a Tensor>,
+    gradients: Vec<&'a Tensor>,
+    /// One list for each of [`Rule::moments`].
+    moments: Vec<Vec<&'a Tensor>>,
+    /// Number of this update, counted from 1; on the device.
+    number: &'a Tensor,
+    /// If it is there and 1, nothing may move; on the device.
+    skip: Option<&'a Tensor>,
 }
 
 /// Learning rate and weight decay of a parameter in one step.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Rates {
     lr: f64,
     weight_decay: f64,
@@ -46,6 +63,8 @@ pub struct Parameter {
 struct Slot {
     parameter: Parameter,
     moments: Vec<Tensor>,
+    /// Which of the counters counts its updates.
+    counter: usize,
 }
 
 /// Moves parameters along their gradients.
@@ -55,7 +74,27 @@ pub struct Optimizer {
     base_lr: f64,
     weight_decay: f64,
     steps: u64,
+    /// How often parameters have moved, one number for all that have always moved together. As in
+    /// PyTorch, a step does not count for a parameter without a gradient: a network may rest while its
+    /// head is warmed up. On the device, since only the device knows which steps overflowed.
+    counters: Vec<Tensor>,
 }
+
+/// How one step differs from others.
+#[derive(Debug, Default)]
+pub struct StepOptions<'a> {
+    /// Times the learning rate.
+    pub lr_factor: f64,
+    /// Gradients longer than this altogether are shortened to it.
+    pub clip_norm: Option<f64>,
+    /// Whether the length of the gradient is wanted.
+    pub want_norm: bool,
+    /// What the loss was multiplied by before gradients were computed.
+    pub scale: Option<&'a mut LossScale>,
+}
+
+/// Rates and counter that some parameters share, and these parameters with their gradients.
+type Together<'a> = (Rates, usize, Vec<&'a (&'a Slot, Tensor)>);
 
 impl Optimizer {
     /// An optimiser with empty moments.
@@ -74,14 +113,16 @@ impl Optimizer {
                 (Box::new(rmsprop::Rmsprop { alpha, eps, momentum }), lr, weight_decay)
             }
         };
+        let device = parameters.first().map_or(Device::Cpu, |parameter| parameter.tensor.device());
         let slots = parameters
             .into_iter()
             .map(|parameter| {
                 let moments = rule.moments().iter().map(|_| parameter.tensor.detach().zeros_like()).collect();
-                Slot { parameter, moments }
+                Slot { parameter, moments, counter: 0 }
             })
             .collect();
-        Self { rule, slots, base_lr, weight_decay, steps: 0 }
+        let counters = vec![Tensor::zeros([], (Kind::Float, device))];
+        Self { rule, slots, base_lr, weight_decay, steps: 0, counters }
     }
 
     /// The learning rate of each parameter group when the schedule gives `lr_factor`.
@@ -90,43 +131,88 @@ impl Optimizer {
         self.slots.iter().map(|slot| rate(&slot.parameter)).collect()
     }
 
-    /// One step with the learning rate multiplied by `lr_factor`; gradients are cleared.
+    /// One step along the gradients, which are gone afterwards. Nothing in it waits for the device.
     ///
-    /// Gradients longer than `clip_norm` altogether are shortened to it, on the device. Returns
-    /// the length of the gradient before that, still on the device, if it was needed.
-    pub fn step(&mut self, lr_factor: f64, clip_norm: Option<f64>, want_norm: bool) -> Option<Tensor> {
+    /// Returns the length of the gradient before clipping, still on the device, if it was needed.
+    pub fn step(&mut self, options: StepOptions) -> Result<Option<Tensor>, TchError> {
         let _no_grad = tch::no_grad_guard();
         self.steps += 1;
-        let norm = (want_norm || clip_norm.is_some()).then(|| self.gradient_norm());
-        // As PyTorch does: the small number avoids 0/0, the clamp leaves short gradients alone.
-        let shrink = clip_norm.zip(norm.as_ref()).map(|(limit, norm)| (limit / (norm + 1e-6)).clamp_max(1.0));
-        for Slot { parameter, moments } in &mut self.slots {
-            let mut gradient = parameter.tensor.grad();
-            if !gradient.defined() {
-                continue;
+        let mut gradients = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            gradients.push(curricle_torch::take_gradient(&slot.parameter.tensor)?);
+        }
+        let moved = self.counters_that_move(&gradients);
+        let moving: Vec<(&Slot, Tensor)> =
+            self.slots.iter().zip(gradients).filter_map(|(slot, gradient)| Some((slot, gradient?))).collect();
+        let gradients: Vec<&Tensor> = moving.iter().map(|(_, gradient)| gradient).collect();
+        let StepOptions { lr_factor, clip_norm, want_norm, mut scale } = options;
+        let skip = scale.as_mut().map(|scale| scale.unscale(&gradients)).transpose()?;
+        let norm = if want_norm || clip_norm.is_some() { Some(self.norm(&gradients)?) } else { None };
+        if let (Some(limit), Some(norm)) = (clip_norm, &norm) {
+            // As PyTorch does: the small number avoids 0/0, the clamp leaves short gradients alone.
+            curricle_torch::scale(&gradients, &(limit / (norm + 1e-6)).clamp_max(1.0))?;
+        }
+        for &counter in &moved {
+            let mut counter = self.counters[counter].shallow_clone();
+            match &skip {
+                Some(skip) => counter += 1.0 - skip,
+                None => counter += 1.0,
             }
-            if let Some(shrink) = &shrink {
-                let _ = gradient.g_mul_(shrink);
-            }
+        }
+        for (rates, counter, members) in self.together(&moving, lr_factor) {
+            let batch = Batch {
+                parameters: members.iter().map(|(slot, _)| &slot.parameter.tensor).collect(),
+                gradients: members.iter().map(|(_, gradient)| gradient).collect(),
+                moments: (0..self.rule.moments().len())
+                    .map(|moment| members.iter().map(|(slot, _)| &slot.moments[moment]).collect())
+                    .collect(),
+                number: &self.counters[counter],
+                skip: skip.as_ref(),
+            };
+            self.rule.update(&batch, rates)?;
+        }
+        if let Some(scale) = scale {
+            scale.adapt()?;
+        }
+        Ok(norm)
+    }
+
+    /// The counters of all parameters with a gradient. Where others that shared one have none, they
+    /// get a counter of their own, which stays behind.
+    fn counters_that_move(&mut self, gradients: &[Option<Tensor>]) -> BTreeSet<usize> {
+        let has = |wanted: bool| -> BTreeSet<usize> {
+            let slots = self.slots.iter().zip(gradients).filter(|(_, gradient)| gradient.is_some() == wanted);
+            slots.map(|(slot, _)| slot.counter).collect()
+        };
+        let (moving, staying) = (has(true), has(false));
+        for &shared in moving.intersection(&staying) {
+            self.counters.push(self.counters[shared].copy());
+            let own = self.counters.len() - 1;
+            let left = self.slots.iter_mut().zip(gradients).filter(|(slot, g)| slot.counter == shared && g.is_none());
+            left.for_each(|(slot, _)| slot.counter = own);
+        }
+        moving
+    }
+
+    /// Parameters that share rates and counter, in the order in which they came.
+    fn together<'a>(&self, moving: &'a [(&'a Slot, Tensor)], lr_factor: f64) -> Vec<Together<'a>> {
+        let mut groups: Vec<Together<'a>> = Vec::new();
+        for member in moving {
+            let Slot { parameter, counter, .. } = member.0;
             let rates = Rates {
                 lr: self.base_lr * lr_factor * parameter.lr_scale,
                 weight_decay: parameter.weight_decay.unwrap_or(self.weight_decay),
             };
-            self.rule.update(&mut parameter.tensor, &gradient, moments, rates, self.steps);
-            parameter.tensor.zero_grad();
+            match groups.iter_mut().find(|(known, other, _)| *known == rates && other == counter) {
+                Some((.., members)) => members.push(member),
+                None => groups.push((rates, *counter, vec![member])),
+            }
         }
-        norm
+        groups
     }
 
-    fn gradient_norm(&self) -> Tensor {
-        let norms: Vec<_> = self
-            .slots
-            .iter()
-            .map(|slot| slot.parameter.tensor.grad())
-            .filter(Tensor::defined)
-            .map(|gradient| gradient.norm())
-            .collect();
-        if norms.is_empty() { Tensor::from(0.0f32) } else { Tensor::stack(&norms, 0).norm() }
+    fn norm(&self, gradients: &[&Tensor]) -> Result<Tensor, TchError> {
+        if gradients.is_empty() { Ok(self.counters[0].zeros_like()) } else { curricle_torch::norm(gradients) }
     }
 
     /// The number of steps taken.
@@ -137,29 +223,49 @@ impl Optimizer {
     /// Everything remembered, under names such as `optimizer.exp_avg.embedding.weight`.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         let names = self.rule.moments();
-        self.slots
-            .iter()
-            .flat_map(|slot| {
-                names
-                    .iter()
-                    .zip(&slot.moments)
-                    .map(|(name, moment)| (state_name(name, &slot.parameter.name), moment.shallow_clone()))
-            })
-            .collect()
+        let of_slot = |slot: &'_ Slot| -> Vec<_> {
+            let moments = names.iter().zip(&slot.moments);
+            moments.map(|(name, moment)| (state_name(name, &slot.parameter.name), moment.shallow_clone())).collect()
+        };
+        let mut state: Vec<_> = self.slots.iter().flat_map(of_slot).collect();
+        let updates: Vec<_> = self.slots.iter().map(|slot| &self.counters[slot.counter]).collect();
+        if !updates.is_empty() {
+            state.push((UPDATES.into(), Tensor::stack(&updates, 0)));
+        }
+        state
     }
 
     /// Restores what [`Optimizer::state`] and [`Optimizer::steps`] gave.
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let names = self.rule.moments();
+        let saved =
+            |key: &str| state.get(key).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{key}`")));
         for slot in &mut self.slots {
             for (name, moment) in names.iter().zip(&mut slot.moments) {
-                let key = state_name(name, &slot.parameter.name);
-                let saved =
-                    state.get(&key).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{key}`")))?;
-                moment.copy_(saved);
+                moment.copy_(saved(&state_name(name, &slot.parameter.name))?);
             }
         }
+        if !self.slots.is_empty() {
+            self.restore_counters(saved(UPDATES)?)?;
+        }
         self.steps = steps;
+        Ok(())
+    }
+
+    /// Parameters that moved equally often share a counter again.
+    fn restore_counters(&mut self, updates: &Tensor) -> Result<()> {
+        let values = Vec::<f32>::try_from(updates).ok().filter(|values| values.len() == self.slots.len());
+        let values =
+            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is of another network")))?;
+        let device = self.counters[0].device();
+        let mut known: Vec<f32> = Vec::new();
+        for (slot, value) in self.slots.iter_mut().zip(values) {
+            slot.counter = known.iter().position(|other| *other == value).unwrap_or_else(|| {
+                known.push(value);
+                known.len() - 1
+            });
+        }
+        self.counters = known.into_iter().map(|value| Tensor::from(value).to_device(device)).collect();
         Ok(())
     }
 }
@@ -172,7 +278,6 @@ fn state_name(moment: &str, parameter: &str) -> String {
 mod tests {
     use super::*;
     use tch::nn::{self, OptimizerConfig};
-    use tch::{Device, Kind};
 
     /// A smooth function with unequal curvature.
     fn objective(x: &Tensor) -> Tensor {
@@ -185,12 +290,17 @@ mod tests {
         Parameter { name, tensor: x.shallow_clone(), group, lr_scale: 1.0, weight_decay: None }
     }
 
+    /// A step with the optimiser's own learning rate.
+    fn step(optimizer: &mut Optimizer) {
+        optimizer.step(StepOptions { lr_factor: 1.0, ..Default::default() }).unwrap();
+    }
+
     fn ours(recipe: &OptimizerRecipe, steps: usize) -> Tensor {
         let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
         let mut optimizer = Optimizer::new(recipe, vec![parameter(&x)]);
         for _ in 0..steps {
             objective(&x).backward();
-            optimizer.step(1.0, None, false);
+            step(&mut optimizer);
         }
         x.detach()
     }
@@ -249,30 +359,84 @@ mod tests {
         let mut first = Optimizer::new(&recipe, vec![parameter(&x)]);
         for _ in 0..4 {
             objective(&x).backward();
-            first.step(1.0, None, false);
+            step(&mut first);
         }
         let saved = first.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();
         let mut second = Optimizer::new(&recipe, vec![parameter(&x)]);
         second.restore(&saved, first.steps()).unwrap();
         for _ in 0..6 {
             objective(&x).backward();
-            second.step(1.0, None, false);
+            step(&mut second);
         }
         assert_eq!(x.detach(), uninterrupted);
     }
 
     #[test]
+    fn a_parameter_that_rested_starts_as_if_training_began_then() {
+        let recipe = OptimizerRecipe::Adam { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 };
+        let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
+        let head = Tensor::from_slice(&[1.0f32]).set_requires_grad(true);
+        let mut optimizer =
+            Optimizer::new(&recipe, vec![parameter(&x), Parameter { name: "y".into(), ..parameter(&head) }]);
+        for _ in 0..100 {
+            head.square().sum(Kind::Float).backward();
+            step(&mut optimizer);
+        }
+        for _ in 0..5 {
+            objective(&x).backward();
+            step(&mut optimizer);
+        }
+        assert_eq!(x.detach(), ours(&recipe, 5));
+    }
+
+    #[test]
     fn clipping_shortens_long_gradients_only() {
         let recipe = OptimizerRecipe::Sgd { lr: 1.0, momentum: 0.0, nesterov: false, weight_decay: 0.0 };
-        let step = |clip: f64| {
+        let clipped = |clip: f64| {
             let x = Tensor::from_slice(&[3.0f32, 4.0]).set_requires_grad(true);
             let mut optimizer = Optimizer::new(&recipe, vec![parameter(&x)]);
             (x.square().sum(Kind::Float) / 2.0).backward();
-            let norm = optimizer.step(1.0, Some(clip), false).unwrap();
+            let options = StepOptions { lr_factor: 1.0, clip_norm: Some(clip), ..Default::default() };
+            let norm = optimizer.step(options).unwrap().unwrap();
             assert!((norm.double_value(&[]) - 5.0).abs() < 1e-6);
             x.detach()
         };
-        assert_close(&step(100.0), &Tensor::from_slice(&[0.0f32, 0.0]));
-        assert_close(&step(1.0), &Tensor::from_slice(&[3.0f32 - 0.6, 4.0 - 0.8]));
+        assert_close(&clipped(100.0), &Tensor::from_slice(&[0.0f32, 0.0]));
+        assert_close(&clipped(1.0), &Tensor::from_slice(&[3.0f32 - 0.6, 4.0 - 0.8]));
+    }
+
+    /// Every optimiser must leave parameters and moments alone when gradients overflow.
+    #[test]
+    fn a_step_that_overflows_moves_nothing_and_halves_the_scale() {
+        let recipes = [
+            OptimizerRecipe::Sgd { lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.1 },
+            OptimizerRecipe::Adam { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.1 },
+            OptimizerRecipe::Adamw { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.1 },
+            OptimizerRecipe::Rmsprop { lr: 0.1, alpha: 0.99, eps: 1e-8, momentum: 0.9, weight_decay: 0.1 },
+        ];
+        for recipe in recipes {
+            let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
+            let plain = x.detach().copy().set_requires_grad(true);
+            let mut optimizer = Optimizer::new(&recipe, vec![parameter(&x)]);
+            let mut unscaled = Optimizer::new(&recipe, vec![parameter(&plain)]);
+            let mut scale = LossScale::new(Device::Cpu);
+            let first = scale.value().double_value(&[]);
+            for overflow in [false, true, false] {
+                let before = x.detach().copy();
+                let spoilt = if overflow { f64::INFINITY } else { 1.0 };
+                scale.apply(&(objective(&x) * spoilt)).backward();
+                optimizer.step(StepOptions { lr_factor: 1.0, scale: Some(&mut scale), ..Default::default() }).unwrap();
+                if overflow {
+                    assert_eq!(x.detach(), before, "{recipe:?}");
+                } else {
+                    objective(&plain).backward();
+                    step(&mut unscaled);
+                }
+            }
+            assert_eq!(scale.value().double_value(&[]), first / 2.0);
+            assert_eq!(scale.skipped().double_value(&[]), 1.0);
+            // The scale is a power of two, so nothing is lost.
+            assert_close(&x.detach(), &plain.detach());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! RMSprop (Hinton, 2012), with momentum.
 
-use super::{Rates, Rule};
-use tch::Tensor;
+use super::{Batch, Rates, Rule};
+use tch::{Kind, TchError, Tensor};
 
 pub(super) struct Rmsprop {
     pub alpha: f64,
@@ -14,21 +14,32 @@ impl Rule for Rmsprop {
         if self.momentum == 0.0 { &["square_avg"] } else { &["square_avg", "momentum"] }
     }
 
-    fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, _step: u64) {
-        let Some((square, velocity)) = moments.split_first_mut() else { return };
-        // Shares memory with the parameter's gradient, which is cleared after the step.
-        let mut gradient = gradient.shallow_clone();
-        if rates.weight_decay != 0.0 {
-            gradient += &*parameter * rates.weight_decay;
+    /// libtorch has no fused kernel for it, so one parameter after the other.
+    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
+        for (index, (parameter, gradient)) in batch.parameters.iter().zip(&batch.gradients).enumerate() {
+            let decay = |g: &Tensor| {
+                if rates.weight_decay == 0.0 { g.shallow_clone() } else { g + *parameter * rates.weight_decay }
+            };
+            let gradient = decay(gradient);
+            let old_square = batch.moments[0][index];
+            let square = old_square * self.alpha + gradient.square() * (1.0 - self.alpha);
+            let mut direction = gradient / (square.sqrt() + self.eps);
+            set(old_square, &square, batch.skip)?;
+            if let Some(velocities) = batch.moments.get(1) {
+                direction += velocities[index] * self.momentum;
+                set(velocities[index], &direction, batch.skip)?;
+            }
+            set(parameter, &(*parameter - direction * rates.lr), batch.skip)?;
         }
-        let _ = square.g_mul_scalar_(self.alpha);
-        let _ = square.g_add_(&(gradient.square() * (1.0 - self.alpha)));
-        let mut direction = gradient / (square.sqrt() + self.eps);
-        if let [velocity] = velocity {
-            let _ = velocity.g_mul_scalar_(self.momentum);
-            let _ = velocity.g_add_(&direction);
-            direction = velocity.shallow_clone();
-        }
-        let _ = parameter.g_sub_(&(direction * rates.lr));
+        Ok(())
+    }
+}
+
+/// Replaces values, unless the step is skipped.
+fn set(tensor: &Tensor, values: &Tensor, skip: Option<&Tensor>) -> Result<(), TchError> {
+    let mut target = tensor.shallow_clone();
+    match skip {
+        Some(skip) => target.f_copy_(&tensor.f_where_self(&skip.f_to_kind(Kind::Bool)?, values)?),
+        None => target.f_copy_(values),
     }
 }

@@ -1,7 +1,7 @@
 //! Stochastic gradient descent with momentum.
 
-use super::{Rates, Rule};
-use tch::Tensor;
+use super::{Batch, Rates, Rule};
+use tch::TchError;
 
 pub(super) struct Sgd {
     pub momentum: f64,
@@ -13,17 +13,17 @@ impl Rule for Sgd {
         if self.momentum == 0.0 { &[] } else { &["momentum"] }
     }
 
-    fn update(&self, parameter: &mut Tensor, gradient: &Tensor, moments: &mut [Tensor], rates: Rates, _step: u64) {
-        // Shares memory with the parameter's gradient, which is cleared after the step.
-        let mut direction = gradient.shallow_clone();
-        if rates.weight_decay != 0.0 {
-            direction += &*parameter * rates.weight_decay;
-        }
-        if let [velocity] = moments {
-            let _ = velocity.g_mul_scalar_(self.momentum);
-            let _ = velocity.g_add_(&direction);
-            direction = if self.nesterov { direction + &*velocity * self.momentum } else { velocity.shallow_clone() };
-        }
-        let _ = parameter.g_sub_(&(direction * rates.lr));
+    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
+        let Self { momentum, nesterov } = *self;
+        let Rates { lr, weight_decay } = rates;
+        let momenta = batch.moments.first().map_or(&[][..], Vec::as_slice);
+        // Looking ahead along no momentum is no look ahead; libtorch refuses the combination.
+        let nesterov = nesterov && momentum != 0.0;
+        curricle_torch::Sgd { lr, momentum, nesterov, weight_decay }.update(
+            &batch.parameters,
+            &batch.gradients,
+            momenta,
+            batch.skip,
+        )
     }
 }

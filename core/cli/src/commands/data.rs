@@ -1,0 +1,97 @@
+//! `curricle data`
+
+use super::{PluginArgs, SetArgs};
+use crate::output::{self, Verbosity};
+use curricle_engine::data::{self, DataReport};
+use curricle_engine::track::ProgressMode;
+use curricle_engine::track::progress::Bar;
+use curricle_engine::{Error, Result, device, recipe};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Bad files that are shown before the rest is only counted.
+const SHOWN: usize = 50;
+
+/// Look at data sets.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Check(CheckArgs),
+}
+
+/// Check that every file of a recipe's data set exists and decodes.
+///
+/// Ends with exit code 1 if any does not.
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    /// The recipe.
+    recipe: PathBuf,
+    #[command(flatten)]
+    set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
+    /// Threads for decoding. Default: one for each core.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries the command out.
+pub fn run(args: &Args) -> Result<()> {
+    let Command::Check(args) = &args.command;
+    let resolved = recipe::load(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
+    device::set_threads(args.threads)?;
+    let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
+    let bar: OnceLock<Bar> = OnceLock::new();
+    let report = data::check(
+        &resolved.recipe.data,
+        |files| {
+            let _ = bar.set(Bar::new(mode, "checking files", files as u64));
+        },
+        &|| {
+            if let Some(bar) = bar.get() {
+                bar.advance();
+            }
+        },
+    );
+    drop(bar);
+    let report = report.map_err(|error| resolved.blame(error))?;
+    if args.json {
+        output::json(&report)?;
+    } else {
+        show(&report)?;
+    }
+    if report.bad.is_empty() { Ok(()) } else { Err(Error::Reported(1)) }
+}
+
+fn show(report: &DataReport) -> Result<()> {
+    let mut table = output::table(&["part", "classes", "samples", "smallest class", "largest class"]);
+    for part in &report.parts {
+        let numbers = [part.classes, part.samples, part.smallest_class, part.largest_class];
+        table.add_row([part.part.to_string()].into_iter().chain(numbers.map(|n| n.to_string())));
+    }
+    let mut text = format!("{table}\n");
+    for bad in report.bad.iter().take(SHOWN) {
+        text += &format!("`{}`: {}\n", bad.path, bad.problem);
+    }
+    if report.bad.len() > SHOWN {
+        text += &format!("… and {} more; `--json` lists all\n", report.bad.len() - SHOWN);
+    }
+    text += &match (&report.root, report.bad.len()) {
+        (None, _) => "this source has no files to check\n".to_string(),
+        (Some(root), 0) => format!("all {} files in `{}` decode\n", report.files, root.display()),
+        (Some(root), bad) => format!(
+            "{bad} of {} files in `{}` are bad; mend them, or leave them out with `images.on_bad_image = \"skip\"`\n",
+            report.files,
+            root.display()
+        ),
+    };
+    output::print(&text)
+}

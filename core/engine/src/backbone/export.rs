@@ -1,0 +1,42 @@
+//! Models for use outside: TorchScript, and tensors under their original names.
+
+use super::{BACKBONE, Model};
+use crate::files;
+use crate::{Error, Result};
+use curricle_sdk::guard;
+use std::path::Path;
+use tch::{CModule, Device, Kind, Tensor};
+
+impl Model {
+    /// Unit-norm embeddings of pictures in [0, 1] (f32, RGB), or of features as they are.
+    pub fn forward_unit(&self, inputs: &Tensor) -> Tensor {
+        let inputs = if self.takes_images { self.normalise.unit(inputs) } else { inputs.shallow_clone() };
+        self.embedded(&self.network.forward_t(&inputs, false))
+    }
+
+    /// Writes the whole model, normalisation of pixels included, as TorchScript: f32 pictures
+    /// `[B, C, H, W]` in [0, 1] (or features) in, unit-norm embeddings out. `example` is the shape of
+    /// one input; any number of them will do later.
+    ///
+    /// The model must be on the CPU, and cannot be trained any more afterwards.
+    pub fn save_torchscript(&mut self, path: &Path, example: &[i64]) -> Result<()> {
+        // What a trace reads from elsewhere becomes a constant, and constants have no gradients.
+        self.variables.freeze();
+        let _no_grad = tch::no_grad_guard();
+        let traced = |source| Error::Torch { during: "writing TorchScript", source };
+        let module = guard(|| {
+            let shape: Vec<i64> = [2].iter().chain(example).copied().collect();
+            let example = Tensor::full(shape, 0.5, (Kind::Float, Device::Cpu));
+            let mut forward = |inputs: &[Tensor]| vec![self.forward_unit(&inputs[0])];
+            Ok(CModule::create_by_tracing("curricle", "forward", &[example], &mut forward)?)
+        })
+        .map_err(traced)?;
+        files::write_beside(path, |temporary| module.save(temporary).map_err(|e| traced(e.into())))
+    }
+
+    /// All tensors, those of the network under the names their originals have.
+    pub fn original_tensors(&self) -> Vec<(String, Tensor)> {
+        let original = |name: &str| name.strip_prefix(BACKBONE).unwrap_or(name).to_string();
+        self.tensors().into_iter().map(|named| (original(&named.name), named.tensor)).collect()
+    }
+}

@@ -1,0 +1,146 @@
+//! What the networks are made of: convolutions, batch norm that can be frozen, activations.
+
+use std::fmt::Display;
+use tch::Tensor;
+use tch::nn::{self, Module, ModuleT};
+
+/// A place in the tree of parameter names, and what holds for every layer below it.
+#[derive(Debug, Clone)]
+pub(super) struct Scope<'a> {
+    path: nn::Path<'a>,
+    frozen_norm: bool,
+}
+
+/// A square convolution.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conv {
+    pub input: i64,
+    pub output: i64,
+    pub kernel: i64,
+    pub stride: i64,
+    pub padding: i64,
+    pub groups: i64,
+    pub bias: bool,
+}
+
+/// A convolution without bias that keeps the size of the map, unless told otherwise.
+pub(super) fn conv(input: i64, output: i64, kernel: i64) -> Conv {
+    Conv { input, output, kernel, stride: 1, padding: (kernel - 1) / 2, groups: 1, bias: false }
+}
+
+impl Conv {
+    pub fn with_stride(self, stride: i64) -> Self {
+        Self { stride, ..self }
+    }
+
+    pub fn with_padding(self, padding: i64) -> Self {
+        Self { padding, ..self }
+    }
+
+    pub fn with_bias(self) -> Self {
+        Self { bias: true, ..self }
+    }
+
+    /// Each channel by itself.
+    pub fn depthwise(self) -> Self {
+        Self { groups: self.input, ..self }
+    }
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(path: nn::Path<'a>, frozen_norm: bool) -> Self {
+        Self { path, frozen_norm }
+    }
+
+    /// A place further down: `features.0`.
+    pub fn at(&self, name: impl Display) -> Self {
+        // tch wants the parts one by one.
+        let path = name.to_string().split('.').fold(self.path.clone(), |path, part| path / part);
+        Self { path, ..self.clone() }
+    }
+
+    /// A convolution whose tensors lie right here. They are filled later, see `init`.
+    pub fn conv(&self, conv: Conv) -> nn::Conv2D {
+        let config = nn::ConvConfig {
+            stride: conv.stride,
+            padding: conv.padding,
+            groups: conv.groups,
+            bias: conv.bias,
+            ws_init: nn::Init::Const(0.0),
+            ..Default::default()
+        };
+        nn::conv2d(&self.path, conv.input, conv.output, conv.kernel, config)
+    }
+
+    /// Batch norm whose tensors lie right here.
+    pub fn norm(&self, channels: i64) -> Norm {
+        // tch starts the scale at random numbers in [0, 1]; PyTorch and everybody else at 1.
+        let config = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..Default::default() };
+        let inner = nn::batch_norm2d(&self.path, channels, config);
+        if self.frozen_norm {
+            inner.ws.iter().chain(&inner.bs).for_each(|tensor| {
+                let _ = tensor.set_requires_grad(false);
+            });
+        }
+        Norm { inner, frozen: self.frozen_norm }
+    }
+
+    /// Convolution, batch norm and activation; the first two under names of their own.
+    pub fn block(&self, names: (&str, &str), layer: Conv, activation: Activation) -> Block {
+        Block { conv: self.at(names.0).conv(layer), norm: self.at(names.1).norm(layer.output), activation }
+    }
+}
+
+/// Batch norm. Frozen, it uses its running statistics in training too, and neither they nor scale
+/// and shift change.
+#[derive(Debug)]
+pub(super) struct Norm {
+    inner: nn::BatchNorm,
+    frozen: bool,
+}
+
+impl ModuleT for Norm {
+    fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
+        self.inner.forward_t(x, train && !self.frozen)
+    }
+}
+
+/// What follows a batch norm.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Activation {
+    None,
+    Relu,
+    Relu6,
+    Silu,
+}
+
+impl Activation {
+    /// Works in place where that is possible: the argument is not to be used again.
+    pub fn apply(self, mut x: Tensor) -> Tensor {
+        match self {
+            Activation::None => x,
+            Activation::Relu => x.relu_(),
+            Activation::Relu6 => x.relu6_(),
+            Activation::Silu => x.silu(),
+        }
+    }
+}
+
+/// Convolution, batch norm, activation.
+#[derive(Debug)]
+pub(super) struct Block {
+    conv: nn::Conv2D,
+    norm: Norm,
+    activation: Activation,
+}
+
+impl ModuleT for Block {
+    fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
+        self.activation.apply(self.norm.forward_t(&self.conv.forward(x), train))
+    }
+}
+
+/// Max-pooling of 3×3 with stride 2.
+pub(super) fn halve(x: &Tensor, padding: i64, ceil: bool) -> Tensor {
+    x.max_pool2d(3, 2, padding, 1, ceil)
+}

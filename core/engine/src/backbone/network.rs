@@ -1,0 +1,90 @@
+//! The network a recipe names.
+
+use super::layers::Scope;
+use super::resnet::Depth;
+use super::{bn_inception, conv4, efficientnet_b0, mlp, mobilenet_v2, resnet, squeezenet1_1};
+use crate::data::Layout;
+use crate::recipe::{BackboneRecipe, PoolingRecipe, VisionRecipe};
+use crate::{Error, Result};
+use tch::Tensor;
+use tch::nn::{self, ModuleT};
+
+/// Five halvings must leave at least one pixel.
+const SMALLEST_IMAGE: i64 = 32;
+
+/// A network without its embedding layer, and how many features it gives.
+pub(super) struct Network {
+    pub module: Box<dyn ModuleT>,
+    pub features: i64,
+}
+
+pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) -> Result<Network> {
+    let name = recipe.name();
+    let (smallest, channels) = match (recipe, layout) {
+        (BackboneRecipe::Linear, Layout::Features { size }) => {
+            return Ok(Network { module: Box::new(nn::func_t(|x, _| x.shallow_clone())), features: size });
+        }
+        (BackboneRecipe::Mlp { hidden, dropout }, Layout::Features { size }) => {
+            return Ok(mlp::build(path, size, hidden, *dropout));
+        }
+        (_, Layout::Features { .. }) => return Err(wrong_inputs(name, layout)),
+        (_, Layout::Images { channels, height, width }) => (height.min(width), channels),
+    };
+    let needed = if recipe.vision().is_some() { SMALLEST_IMAGE } else { conv4::SMALLEST_IMAGE };
+    if smallest < needed {
+        return Err(Error::Usage(format!(
+            "backbone `{name}` halves its input again and again and needs images of at least {needed} pixels, not \
+             {smallest}"
+        )));
+    }
+    if recipe.vision().is_some() && !matches!(channels, 1 | 3) {
+        return Err(Error::Usage(format!("backbone `{name}` needs colour or grey images, not {channels} channels")));
+    }
+    Ok(match recipe {
+        BackboneRecipe::Resnet18(v) => resnet(v, path, Depth::D18),
+        BackboneRecipe::Resnet34(v) => resnet(v, path, Depth::D34),
+        BackboneRecipe::Resnet50(v) => resnet(v, path, Depth::D50),
+        BackboneRecipe::MobilenetV2(v) => vision(v, path, mobilenet_v2::build, mobilenet_v2::FEATURES),
+        BackboneRecipe::EfficientnetB0(v) => vision(v, path, efficientnet_b0::build, efficientnet_b0::FEATURES),
+        BackboneRecipe::BnInception(v) => vision(v, path, bn_inception::build, bn_inception::FEATURES),
+        BackboneRecipe::Squeezenet11(v) => vision(v, path, squeezenet1_1::build, squeezenet1_1::FEATURES),
+        BackboneRecipe::Conv4 { width } => conv4::build(path, channels, *width),
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => return Err(wrong_inputs(name, layout)),
+    })
+}
+
+fn wrong_inputs(name: &str, layout: Layout) -> Error {
+    Error::Usage(match layout {
+        Layout::Images { .. } => format!(
+            "backbone `{name}` needs features, and this data source gives images; use `conv4`, or `mobilenet_v2` and \
+             the like"
+        ),
+        Layout::Features { .. } => {
+            format!("backbone `{name}` needs images, and this data source gives features; use `linear` or `mlp`")
+        }
+    })
+}
+
+fn resnet(recipe: &VisionRecipe, path: &nn::Path, depth: Depth) -> Network {
+    vision(recipe, path, |scope| resnet::build(scope, depth), depth.features())
+}
+
+fn vision(
+    recipe: &VisionRecipe,
+    path: &nn::Path,
+    build: impl FnOnce(&Scope) -> nn::SequentialT,
+    features: i64,
+) -> Network {
+    let maps = build(&Scope::new(path.clone(), recipe.frozen_norm));
+    let pooling = recipe.pooling;
+    let module = nn::func_t(move |x, train| pooled(&maps.forward_t(x, train), pooling));
+    Network { module: Box::new(module), features }
+}
+
+fn pooled(map: &Tensor, pooling: PoolingRecipe) -> Tensor {
+    let average = map.adaptive_avg_pool2d([1, 1]).flatten(1, -1);
+    match pooling {
+        PoolingRecipe::Average => average,
+        PoolingRecipe::AverageMax => average + map.adaptive_max_pool2d([1, 1]).0.flatten(1, -1),
+    }
+}

@@ -1,0 +1,85 @@
+//! From pixels to what a network expects.
+
+use crate::recipe::{CustomNormalise, NormaliseRecipe};
+use tch::{Device, Kind, Tensor};
+
+/// Scale and shift of each channel, and their order.
+#[derive(Debug)]
+pub(super) enum Normalise {
+    /// Pixels to [-1, 1], however many channels there are.
+    Symmetric,
+    /// Three channels, each with its numbers. Grey pictures become three equal channels.
+    Channels {
+        /// Times a picture in [0, 1].
+        scale: Tensor,
+        shift: Tensor,
+        bgr: bool,
+    },
+}
+
+impl Normalise {
+    pub fn new(recipe: &NormaliseRecipe) -> Self {
+        let CustomNormalise { mean, std, range, bgr } = recipe.numbers();
+        let channels = |number: &dyn Fn(usize) -> f64| {
+            let numbers: Vec<f32> = (0..3).map(|channel| number(channel) as f32).collect();
+            Tensor::from_slice(&numbers).view([1, 3, 1, 1])
+        };
+        let scale = channels(&|c| range / std[c]);
+        let shift = channels(&|c| -mean[c] / std[c]);
+        Self::Channels { scale, shift, bgr }
+    }
+
+    pub fn move_to(&mut self, device: Device) {
+        if let Self::Channels { scale, shift, .. } = self {
+            (*scale, *shift) = (scale.to_device(device), shift.to_device(device));
+        }
+    }
+
+    /// Pictures as they are stored, u8.
+    pub fn pixels(&self, pixels: &Tensor) -> Tensor {
+        match self {
+            Self::Symmetric => pixels.to_kind(Kind::Float) / 127.5 - 1.0,
+            Self::Channels { .. } => self.unit(&(pixels.to_kind(Kind::Float) / 255.0)),
+        }
+    }
+
+    /// Pictures in [0, 1].
+    pub fn unit(&self, pictures: &Tensor) -> Tensor {
+        match self {
+            Self::Symmetric => pictures * 2.0 - 1.0,
+            Self::Channels { scale, shift, bgr } => {
+                let ordered = if *bgr { pictures.flip([1]) } else { pictures.shallow_clone() };
+                ordered * scale + shift
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(recipe: &NormaliseRecipe, pixels: &[u8]) -> Vec<f32> {
+        let pixels = Tensor::from_slice(pixels).view([1, -1, 1, 1]);
+        Vec::try_from(Normalise::new(recipe).pixels(&pixels).flatten(0, -1)).unwrap()
+    }
+
+    fn assert_close(found: &[f32], wanted: [f32; 3]) {
+        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-4), "{found:?} is not {wanted:?}");
+    }
+
+    #[test]
+    fn pixels_become_what_the_weights_expect() {
+        let pixels = [255, 0, 51];
+        assert_close(&numbers(&NormaliseRecipe::Unit, &pixels), [1.0, 0.0, 0.2]);
+        assert_close(&numbers(&NormaliseRecipe::Symmetric, &pixels), [1.0, -1.0, -0.6]);
+        assert_close(&numbers(&NormaliseRecipe::CaffeBgr, &pixels), [51.0 - 104.0, -117.0, 255.0 - 128.0]);
+        let imagenet = [(1.0 - 0.485) / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225];
+        assert_close(&numbers(&NormaliseRecipe::Imagenet, &pixels), imagenet);
+    }
+
+    #[test]
+    fn grey_pictures_become_three_equal_channels() {
+        assert_close(&numbers(&NormaliseRecipe::Unit, &[51]), [0.2; 3]);
+    }
+}

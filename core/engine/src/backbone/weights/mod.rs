@@ -1,0 +1,145 @@
+//! Pretrained weights from the files that others write.
+
+mod names;
+mod pickle;
+mod pth;
+#[cfg(test)]
+mod tests;
+
+use crate::{Error, Result};
+use names::Mapping;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use tch::Tensor;
+
+/// Names that are shown of a longer list.
+const SHOWN: usize = 5;
+
+/// Where the weights of a network came from, and how they fitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightsReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its contents.
+    pub sha256: String,
+    /// Tensors of the network, all of which were in the file.
+    pub matched: usize,
+    /// What stands before the network's names in the file, such as `module.`.
+    pub prefix: String,
+    /// Tensors of the file that the network has no place for, such as those of a classifier.
+    pub left_over: Vec<String>,
+}
+
+impl WeightsReport {
+    /// One sentence on what matched and what was left over.
+    pub fn sentence(&self) -> String {
+        let below = if self.prefix.is_empty() { String::new() } else { format!(" below `{}`", self.prefix) };
+        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in &self.left_over {
+            *modules.entry(name.rsplit_once('.').map_or(name.as_str(), |(module, _)| module)).or_default() += 1;
+        }
+        let modules: Vec<_> = modules.iter().map(|(module, count)| format!("`{module}` ({count})")).collect();
+        let rest = match modules.len() {
+            0 => "nothing was left over".to_string(),
+            count if count <= SHOWN => format!("left over: {}", modules.join(", ")),
+            count => format!("left over: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
+        };
+        format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
+    }
+}
+
+/// Fills a network's tensors, given by the names they have in files, with those of a file.
+pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+    let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+    let contents = read(path, &bytes).map_err(wrong)?;
+    let found = &contents.tensors;
+    let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
+    let mapping = Mapping::best(&names, &found.keys().map(String::as_str).collect::<Vec<_>>());
+    if mapping.matched == 0 {
+        return Err(wrong(nothing_matched(network, wanted.len(), &contents)));
+    }
+    let mut missing: Vec<&str> = names.into_iter().filter(|name| !mapping.finds(name, found)).collect();
+    if !missing.is_empty() {
+        missing.sort_unstable();
+        return Err(wrong(format!(
+            "{} of the {} tensors of `{network}` are missing: {}. Is the file of another network, or of a part of it?",
+            missing.len(),
+            wanted.len(),
+            some(&missing)
+        )));
+    }
+    let _no_grad = tch::no_grad_guard();
+    for (name, tensor) in wanted {
+        let Some(from) = mapping.in_file(name).and_then(|name| found.get(&name)) else { continue };
+        if from.size() != tensor.size() {
+            let (has, needs) = (from.size(), tensor.size());
+            return Err(wrong(format!("`{name}` has the shape {has:?}, and `{network}` needs {needs:?}")));
+        }
+        tensor.shallow_clone().f_copy_(from).map_err(|e| wrong(format!("`{name}`: {e}")))?;
+    }
+    let used: std::collections::HashSet<_> = wanted.keys().filter_map(|name| mapping.in_file(name)).collect();
+    let counts = |name: &&String| !used.contains(*name) && !name.ends_with("num_batches_tracked");
+    Ok(WeightsReport {
+        path: path.to_path_buf(),
+        sha256: Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
+        matched: wanted.len(),
+        left_over: found.keys().filter(counts).cloned().collect(),
+        prefix: mapping.prefix,
+    })
+}
+
+fn nothing_matched(network: &str, wanted: usize, contents: &pth::Contents) -> String {
+    let mut message = format!("none of the {wanted} tensors of `{network}` is in it");
+    let names: Vec<&str> = contents.tensors.keys().map(String::as_str).collect();
+    if !names.is_empty() {
+        message += &format!("; it has: {}", some(&names));
+    }
+    if !contents.objects.is_empty() {
+        let objects: Vec<_> = contents.objects.iter().map(String::as_str).collect();
+        message += &format!(
+            ". It holds Python objects ({}), which only Python can bring back to life; save the parameters alone, \
+             with `torch.save(model.state_dict(), path)`",
+            some(&objects)
+        );
+    }
+    message
+}
+
+fn some(names: &[&str]) -> String {
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The format is seen from the contents; names of files are not to be relied on.
+fn read(path: &Path, bytes: &[u8]) -> Result<pth::Contents, String> {
+    if pth::is_zip(bytes) {
+        pth::read_zip(bytes)
+    } else if pth::is_legacy(bytes) {
+        pth::read_legacy(bytes)
+    } else if bytes.starts_with(b"PK") {
+        // What tch saves (`.ot`) is an archive of TorchScript.
+        let tensors = Tensor::load_multi(path).map_err(|e| {
+            format!("is an archive that libtorch cannot read tensors from: {}", first_line(&e.to_string()))
+        })?;
+        Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+    } else if is_safetensors(bytes) {
+        let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
+        Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+    } else {
+        Err("is neither a PyTorch file (`.pth`) nor a safetensors file nor one that tch wrote (`.ot`)".into())
+    }
+}
+
+fn is_safetensors(bytes: &[u8]) -> bool {
+    bytes.len() > 9 && bytes[8] == b'{'
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,175 @@
+//! What a source says of its samples, before any picture is opened.
+
+use super::files::{Files, Place};
+use super::inspect::{Look, inspect};
+use super::packed::Packed;
+use super::{BadFile, Dataset, Inputs, Part};
+use crate::recipe::{ImagesRecipe, OnBadImage};
+use crate::{Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files, their classes, and which of them train and test.
+#[derive(Debug)]
+pub struct Catalogue {
+    /// The folder all paths are relative to.
+    pub root: PathBuf,
+    /// The classes, in the order of their labels.
+    pub class_names: Vec<String>,
+    /// What trains.
+    pub train: Vec<Entry>,
+    /// What tests.
+    pub test: Vec<Entry>,
+}
+
+/// One sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its file, with `/` between folders.
+    pub path: String,
+    /// An index into the class names.
+    pub class: usize,
+    /// Whether it searches and cannot be found.
+    pub query: bool,
+}
+
+impl Catalogue {
+    /// Every sample trains, and the same samples test.
+    pub fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
+        Self { root, class_names, train: entries.clone(), test: entries }
+    }
+
+    /// The first half of the classes trains, the second half tests.
+    pub fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
+        let half = class_names.len() / 2;
+        let (train, test) = entries.into_iter().partition(|entry| entry.class < half);
+        Self { root, class_names, train, test }
+    }
+
+    /// All files, each once.
+    pub fn files(&self) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let entries = self.train.iter().chain(&self.test).map(|entry| entry.path.as_str());
+        entries.filter(|path| seen.insert(*path)).collect()
+    }
+
+    /// Looks at all files and makes a data set of them.
+    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
+        check(images)?;
+        let paths = self.files();
+        let look = match images.on_bad_image {
+            OnBadImage::Error => Look::Contents,
+            OnBadImage::Skip => Look::Pixels,
+        };
+        tracing::info!("looking at {} files in `{}`", paths.len(), self.root.display());
+        let findings = inspect(&self.root, &paths, look, &|| ());
+        let (mut places, mut bad) = (HashMap::new(), Vec::new());
+        for (path, finding) in paths.iter().zip(findings) {
+            match finding {
+                Ok(hash) => {
+                    places.insert(*path, Place { path: self.root.join(path), hash });
+                }
+                Err(error) => bad.push((*path, error)),
+            }
+        }
+        let skipped = self.judge(images.on_bad_image, paths.len(), bad)?;
+        let packed = match cache {
+            Some(folder) => {
+                let all: Vec<Place> = places.values().cloned().collect();
+                Some(Arc::new(Packed::open(folder, &all, images.shrink)?))
+            }
+            None => None,
+        };
+        let settings = Arc::new(images.clone());
+        let files = |places: Vec<Place>| Files::new(places, settings.clone()).with_cache(packed.clone());
+        let train = self.part(&self.train, "train", &places, files)?;
+        let test = self.part(&self.test, "test", &places, files)?;
+        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
+        let query: Vec<bool> = self.test.iter().filter(there).map(|entry| entry.query).collect();
+        let dataset = Dataset::new(train, test, query.contains(&true).then_some(query))?;
+        Ok(Dataset { skipped, ..dataset })
+    }
+
+    /// What to do about bad files.
+    fn judge(&self, policy: OnBadImage, files: usize, bad: Vec<(&str, Error)>) -> Result<Vec<BadFile>> {
+        let count = bad.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if policy == OnBadImage::Error || count == files {
+            let more = if count > 1 {
+                format!(" ({} of {files} files in `{}` cannot be read)", count, self.root.display())
+            } else {
+                String::new()
+            };
+            let first = bad.into_iter().next().map(|(_, error)| error.to_string()).unwrap_or_default();
+            return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
+        }
+        let skipped: Vec<BadFile> = bad.into_iter().map(|(path, error)| BadFile::of(path, error)).collect();
+        tracing::warn!("{count} of {files} files in `{}` are bad and left out", self.root.display());
+        for BadFile { path, problem } in &skipped {
+            tracing::info!("left out: `{path}` {problem}");
+        }
+        Ok(skipped)
+    }
+
+    /// A part, without the files that have no place.
+    fn part(
+        &self,
+        entries: &[Entry],
+        what: &str,
+        places: &HashMap<&str, Place>,
+        files: impl Fn(Vec<Place>) -> Files,
+    ) -> Result<Part> {
+        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
+        let entries: Vec<&Entry> = entries.iter().filter(there).collect();
+        let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
+        let (labels, class_names) = super::part::close_gaps(&labels, &self.class_names);
+        if class_names.len() < 2 {
+            return Err(Error::Format {
+                path: self.root.clone(),
+                message: format!("has {} classes to {what}, but two are needed", class_names.len()),
+            });
+        }
+        let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
+        Ok(Part {
+            inputs: Inputs::Files(files(entries.iter().filter_map(place).collect())),
+            labels,
+            class_names,
+            paths: entries.iter().map(|entry| entry.path.clone()).collect(),
+        })
+    }
+}
+
+/// Pictures that are no data set: nothing is split, and every one of them must be readable.
+pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
+    check(images)?;
+    let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
+    let places = paths.iter().zip(hashes).map(|(path, hash)| Place { path: root.join(path), hash });
+    let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
+    let (labels, class_names) = super::part::close_gaps(&labels, class_names);
+    Ok(Part {
+        inputs: Inputs::Files(Files::new(places, Arc::new(images.clone()))),
+        labels,
+        class_names,
+        paths: entries.iter().map(|entry| entry.path.clone()).collect(),
+    })
+}
+
+/// Refuses settings that contradict each other.
+fn check(images: &ImagesRecipe) -> Result<()> {
+    let (size, resize) = (images.size, images.resize());
+    if let Some(shrink) = images.shrink.filter(|shrink| *shrink < size) {
+        return Err(Error::Usage(format!(
+            "`images.shrink` is {shrink}, less than `images.size`, {size}: pictures would be reduced and enlarged again"
+        )));
+    }
+    if resize < size {
+        return Err(Error::Usage(format!(
+            "`images.resize` is {resize}, less than `images.size`, {size}: what is cut out must fit into the picture"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `curricle data check`: every file of a data set, looked at before training.
+
+use super::catalogue::{Catalogue, Entry};
+use super::inspect::{Look, inspect};
+use super::sources::{self, Listed};
+use super::{Part, split};
+use crate::Result;
+use crate::recipe::DataRecipe;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a data set is made of, and what is wrong with its files.
+#[derive(Debug, Serialize)]
+pub struct DataReport {
+    /// The folder of the pictures; `None` if samples are no files.
+    pub root: Option<PathBuf>,
+    /// What trains and what tests.
+    pub parts: Vec<PartReport>,
+    /// Files looked at.
+    pub files: usize,
+    /// The bad ones.
+    pub bad: Vec<BadFile>,
+}
+
+/// The size of a part.
+#[derive(Debug, Serialize)]
+pub struct PartReport {
+    /// `train`, `test`, or `query` and `gallery`.
+    pub part: &'static str,
+    /// Number of classes.
+    pub classes: usize,
+    /// Number of samples.
+    pub samples: usize,
+    /// Samples of the smallest class.
+    pub smallest_class: usize,
+    /// Samples of the largest class.
+    pub largest_class: usize,
+}
+
+/// A file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct BadFile {
+    /// Its path, relative to the data set's folder.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Lists a data set and decodes each of its files. `begin` is told how many there are, `seen` is
+/// called after each.
+pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + Sync)) -> Result<DataReport> {
+    let catalogue = match sources::list(recipe)? {
+        Listed::Files(catalogue) => catalogue,
+        Listed::Memory(whole) => {
+            let (train, test) = split::by_class(&whole)?;
+            let sizes = |part: &Part| part.class_sizes();
+            let parts = vec![part("train", &sizes(&train)), part("test", &sizes(&test))];
+            return Ok(DataReport { root: None, parts, files: 0, bad: Vec::new() });
+        }
+    };
+    let paths = catalogue.files();
+    begin(paths.len());
+    let findings = inspect(&catalogue.root, &paths, Look::Afresh, seen);
+    let bad = paths.iter().zip(findings).filter_map(|(path, finding)| BadFile::of(path, finding.err()?).into());
+    let bad = bad.collect();
+    Ok(DataReport { parts: parts(&catalogue), files: paths.len(), bad, root: Some(catalogue.root) })
+}
+
+impl BadFile {
+    /// A file and what was said of it.
+    pub fn of(path: &str, error: crate::Error) -> Self {
+        let problem = match error {
+            crate::Error::Format { message, .. } => message,
+            crate::Error::File { source, .. } => format!("cannot be read: {source}"),
+            other => other.to_string(),
+        };
+        Self { path: path.to_string(), problem }
+    }
+}
+
+fn parts(catalogue: &Catalogue) -> Vec<PartReport> {
+    let sizes = |entries: &mut dyn Iterator<Item = &Entry>| {
+        let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+        entries.for_each(|entry| *sizes.entry(entry.class).or_default() += 1);
+        sizes.into_values().collect::<Vec<_>>()
+    };
+    let mut parts = vec![part("train", &sizes(&mut catalogue.train.iter()))];
+    if catalogue.test.iter().any(|entry| entry.query) {
+        parts.push(part("query", &sizes(&mut catalogue.test.iter().filter(|entry| entry.query))));
+        parts.push(part("gallery", &sizes(&mut catalogue.test.iter().filter(|entry| !entry.query))));
+    } else {
+        parts.push(part("test", &sizes(&mut catalogue.test.iter())));
+    }
+    parts
+}
+
+fn part(part: &'static str, sizes: &[usize]) -> PartReport {
+    PartReport {
+        part,
+        classes: sizes.len(),
+        samples: sizes.iter().sum(),
+        smallest_class: sizes.iter().copied().min().unwrap_or(0),
+        largest_class: sizes.iter().copied().max().unwrap_or(0),
+    }
+}

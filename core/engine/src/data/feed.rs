@@ -1,0 +1,355 @@
+//! Batches in order, on the device, made ready ahead of time.
+//!
+//! What is in memory is gathered on the device when it is asked for. Files are read, decoded and
+//! transformed by threads that work a few batches ahead, straight into the memory of the batch,
+//! which is page-locked where a GPU will fetch it. What comes out does not depend on the threads.
+
+use super::files::Files;
+use super::images::{Pipeline, View, Visit};
+use super::part::Inputs;
+use crate::{Error, Result};
+use curricle_sdk::guard;
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use tch::{Device, Kind, Tensor};
+
+/// Batches that are begun before they are asked for. Two would do if all took the same time.
+const AHEAD: usize = 4;
+
+/// A batch of samples.
+#[derive(Debug)]
+pub struct Samples {
+    /// Which they are, `[B]`, i64, on the device.
+    pub ids: Tensor,
+    /// What the network sees, on the device: pictures in u8, features in f32. The model turns
+    /// pictures into what its network expects.
+    pub inputs: Tensor,
+}
+
+/// Batches in order. An error names the file that caused it, and ends the feed.
+#[derive(Debug)]
+pub struct Feed {
+    /// All samples of all batches, on the device.
+    ids: Tensor,
+    sizes: VecDeque<usize>,
+    offset: usize,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Memory(Tensor),
+    Files(Box<Workshop>),
+}
+
+impl Inputs {
+    /// These batches from number `start` on, in order, on a device. Earlier ones only count for
+    /// how often a sample has been seen, so that a resumed epoch sees what it would have seen.
+    pub fn feed(&self, batches: &[Vec<i64>], start: usize, view: View, device: Device) -> Result<Feed> {
+        // All indices go to the device in one copy.
+        let ids = Tensor::f_from_slice(&batches[start..].concat()).and_then(|ids| ids.f_to_device(device));
+        let ids = ids.map_err(|e| Error::Torch { during: "preparing batches", source: e.into() })?;
+        let sizes = batches[start..].iter().map(Vec::len).collect();
+        let source = match self {
+            Inputs::Images(tensor) | Inputs::Features(tensor) => Source::Memory(tensor.shallow_clone()),
+            Inputs::Files(files) => Source::Files(Box::new(Workshop::open(files, batches, start, view, device)?)),
+        };
+        Ok(Feed { ids, sizes, offset: 0, source })
+    }
+}
+
+impl Iterator for Feed {
+    type Item = Result<Samples>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let size = self.sizes.pop_front()?;
+        let ids = self.ids.f_narrow(0, self.offset as i64, size as i64);
+        self.offset += size;
+        let samples = ids.map_err(torch).and_then(|ids| {
+            let inputs = match &mut self.source {
+                Source::Memory(tensor) => tensor.f_index_select(0, &ids).map_err(torch)?,
+                Source::Files(workshop) => workshop.next()?,
+            };
+            Ok(Samples { ids, inputs })
+        });
+        if samples.is_err() {
+            self.sizes.clear();
+        }
+        Some(samples)
+    }
+}
+
+fn torch(error: tch::TchError) -> Error {
+    Error::Torch { during: "gathering a batch", source: error.into() }
+}
+
+/// Threads that make batches out of files.
+#[derive(Debug)]
+struct Workshop {
+    files: Files,
+    device: Device,
+    /// Batches nobody works on yet.
+    waiting: VecDeque<Vec<Visit>>,
+    /// Batches the threads work on, in order.
+    begun: VecDeque<Arc<Tray>>,
+    /// `None` tells the threads to go home.
+    jobs: Option<Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One picture to be made, and where it belongs.
+struct Job {
+    visit: Visit,
+    slot: usize,
+    tray: Arc<Tray>,
+}
+
+impl Workshop {
+    fn open(files: &Files, batches: &[Vec<i64>], start: usize, view: View, device: Device) -> Result<Self> {
+        let mut waiting = visits(batches);
+        waiting.drain(..start);
+        let (jobs, queue) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let work = || {
+            let (files, queue) = (files.clone(), queue.clone());
+            let name = std::thread::Builder::new().name("images".into());
+            name.spawn(move || work(&files, view, &queue))
+        };
+        let most = waiting.iter().map(Vec::len).sum::<usize>();
+        let threads = (0..rayon::current_num_threads().min(most)).map(|_| work()).collect::<std::io::Result<_>>();
+        let threads = threads.map_err(|e| Error::Failed(format!("cannot start threads that decode images: {e}")))?;
+        let files = files.clone();
+        let mut workshop = Self { files, device, waiting, begun: VecDeque::new(), jobs: Some(jobs), threads };
+        for _ in 0..AHEAD {
+            workshop.begin()?;
+        }
+        Ok(workshop)
+    }
+
+    /// Gives the next batch to the threads.
+    fn begin(&mut self) -> Result<()> {
+        let (Some(visits), Some(jobs)) = (self.waiting.pop_front(), &self.jobs) else { return Ok(()) };
+        let tray = Arc::new(Tray::new(visits.len(), &self.files, self.device)?);
+        for (slot, visit) in visits.into_iter().enumerate() {
+            // The threads listen as long as the sender is there.
+            let _ = jobs.send(Job { visit, slot, tray: tray.clone() });
+        }
+        self.begun.push_back(tray);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Tensor> {
+        self.begin()?;
+        let tray = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
+        tray.finish()?;
+        if self.device == Device::Cpu {
+            return Ok(tray.batch.shallow_clone());
+        }
+        // Page-locked memory is copied while the program goes on, and libtorch keeps it until then.
+        tray.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        self.jobs = None;
+        self.begun.iter().for_each(|tray| tray.give_up());
+        for thread in self.threads.drain(..) {
+            // Threads do not panic: their work is guarded.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The samples of all batches, with how often each has been seen before.
+fn visits(batches: &[Vec<i64>]) -> VecDeque<Vec<Visit>> {
+    let mut seen: HashMap<i64, u64> = HashMap::new();
+    let mut visit = |id: &i64| {
+        let count = seen.entry(*id).or_default();
+        let occurrence = *count;
+        *count += 1;
+        Visit { sample: *id as usize, occurrence }
+    };
+    batches.iter().map(|batch| batch.iter().map(&mut visit).collect()).collect()
+}
+
+/// Takes one picture after the other until there are no more.
+fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
+    let mut pipeline = Pipeline::default();
+    loop {
+        let job = lock(queue).recv();
+        let Ok(Job { visit, slot, tray }) = job else { return };
+        let loaded = match tray.wanted() {
+            true => guard(|| Ok(files.load(&mut pipeline, view, visit, tray.slot(slot)))),
+            false => Ok(Ok(())),
+        };
+        tray.done(slot, loaded.unwrap_or_else(|source| Err(Error::Torch { during: "transforming images", source })));
+    }
+}
+
+/// The memory of one batch, into which threads put pictures.
+#[derive(Debug)]
+struct Tray {
+    batch: Tensor,
+    /// Where the pictures of `batch` are.
+    pixels: *mut u8,
+    bytes: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Pictures not done.
+    left: usize,
+    /// The first slot that failed, and why.
+    failed: Option<(usize, Error)>,
+    /// Whether anybody waits for the batch.
+    wanted: bool,
+}
+
+// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the tray; each slot of it is
+// written by one thread, and read only after all are done.
+unsafe impl Send for Tray {}
+// SAFETY: as above.
+unsafe impl Sync for Tray {}
+
+impl Tray {
+    fn new(size: usize, files: &Files, device: Device) -> Result<Self> {
+        let side = files.settings().size as i64;
+        let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
+        let batch = match device {
+            Device::Cuda(_) => batch.and_then(|batch| batch.f_pin_memory(device)),
+            _ => batch,
+        };
+        let batch = batch.map_err(|e| Error::Torch { during: "making room for a batch", source: e.into() })?;
+        let pixels = batch.data_ptr().cast();
+        let state = Mutex::new(State { left: size, failed: None, wanted: true });
+        Ok(Self { batch, pixels, bytes: files.bytes(), state, changed: Condvar::new() })
+    }
+
+    /// The memory of one picture.
+    #[expect(clippy::mut_from_ref, reason = "each slot is given to one job only")]
+    fn slot(&self, slot: usize) -> &mut [u8] {
+        // SAFETY: `batch` is contiguous and holds `bytes` for each slot; every slot is in one job
+        // only, and `finish` waits for all jobs before anybody else sees the memory.
+        unsafe { std::slice::from_raw_parts_mut(self.pixels.add(slot * self.bytes), self.bytes) }
+    }
+
+    /// One picture is dealt with.
+    fn done(&self, slot: usize, result: Result<()>) {
+        let mut state = lock(&self.state);
+        state.left -= 1;
+        // The first in the batch, whichever thread is faster.
+        if let Err(error) = result
+            && state.failed.as_ref().is_none_or(|(other, _)| slot < *other)
+        {
+            state.failed = Some((slot, error));
+        }
+        self.changed.notify_all();
+    }
+
+    fn wanted(&self) -> bool {
+        lock(&self.state).wanted
+    }
+
+    fn give_up(&self) {
+        lock(&self.state).wanted = false;
+    }
+
+    /// Waits until all pictures are done.
+    fn finish(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        while state.left > 0 {
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        state.failed.take().map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+/// Nothing is left half done under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::files::Place;
+    use crate::recipe::ImagesRecipe;
+    use std::path::Path;
+
+    /// Pictures of noise that differ, the last of which is broken.
+    fn pictures(folder: &Path, count: u8) -> Files {
+        let place = |i: u8| {
+            let path = folder.join(format!("{i}.png"));
+            let pixels =
+                (0..40 * 30 * 3u32).map(|p| (p.wrapping_mul(2_654_435_761) >> (8 + i % 8)) as u8 ^ i).collect();
+            image::RgbImage::from_raw(40, 30, pixels).unwrap().save(&path).unwrap();
+            Place { hash: blake3::hash(&[i]), path }
+        };
+        let places: Vec<Place> = (0..count).map(place).collect();
+        std::fs::write(&places[count as usize - 1].path, b"broken").unwrap();
+        Files::new(places, Arc::new(ImagesRecipe { size: 16, ..ImagesRecipe::default() }))
+    }
+
+    fn all(inputs: &Inputs, batches: &[Vec<i64>], start: usize, view: View) -> Vec<(Vec<i64>, Tensor)> {
+        let feed = inputs.feed(batches, start, view, Device::Cpu).unwrap();
+        let read = |samples: Result<Samples>| {
+            let samples = samples.unwrap();
+            (Vec::<i64>::try_from(samples.ids).unwrap(), samples.inputs)
+        };
+        feed.map(read).collect()
+    }
+
+    #[test]
+    fn batches_come_in_order_and_a_resumed_epoch_sees_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 8));
+        // More batches than are made ready ahead, and samples that come again.
+        let batches: Vec<Vec<i64>> = (0..9).map(|b| vec![b % 7, 0, (b + 3) % 7]).collect();
+        let view = View::Train { seed: 5, epoch: 1 };
+        let whole = all(&inputs, &batches, 0, view);
+        assert_eq!(whole.len(), 9);
+        for ((ids, pictures), batch) in whole.iter().zip(&batches) {
+            assert_eq!((ids, pictures.size()), (batch, vec![3, 3, 16, 16]));
+        }
+        assert_ne!(whole[1].1.get(1), whole[2].1.get(1), "a sample is augmented differently when it comes again");
+        let rest = all(&inputs, &batches, 6, view);
+        assert_eq!(rest.len(), 3);
+        assert!(rest.iter().zip(&whole[6..]).all(|(a, b)| a == b));
+        let one = |sample: i64| all(&inputs, &[vec![sample]], 0, View::Eval).remove(0).1;
+        assert_eq!(all(&inputs, &[vec![2, 3]], 0, View::Eval)[0].1.get(1), one(3).get(0));
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_ends_the_feed() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 3));
+        let batches = vec![vec![0, 1], vec![1, 2, 2], vec![0]];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+        let message = feed.next().unwrap().unwrap_err().to_string();
+        assert!(message.contains("2.png`: is no picture"), "{message}");
+        assert!(feed.next().is_none());
+    }
+
+    #[test]
+    fn a_feed_can_be_left_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::Files(pictures(folder.path(), 5));
+        let batches = vec![vec![0, 1, 2, 3]; 50];
+        let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
+        assert!(feed.next().unwrap().is_ok());
+    }
+
+    #[test]
+    fn what_is_in_memory_is_gathered() {
+        let inputs = Inputs::Features(Tensor::from_slice(&[1.0f32, 2.0, 3.0]).view([3, 1]));
+        let fed = all(&inputs, &[vec![0], vec![2, 1]], 1, View::Eval);
+        assert_eq!(fed.len(), 1);
+        assert_eq!(Vec::<f32>::try_from(fed[0].1.flatten(0, -1)).unwrap(), [3.0, 2.0]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Pictures in files, decoded when they are needed.
+
+use super::images::{Pipeline, View, Visit};
+use super::packed::Packed;
+use crate::recipe::ImagesRecipe;
+use crate::{Error, Result};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tch::{Kind, Tensor};
+
+/// Pictures in files. A copy shares everything.
+#[derive(Debug, Clone)]
+pub struct Files {
+    places: Arc<[Place]>,
+    settings: Arc<ImagesRecipe>,
+    packed: Option<Arc<Packed>>,
+}
+
+/// A file and its contents.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Hash of its bytes.
+    pub hash: blake3::Hash,
+}
+
+impl Files {
+    /// Pictures at these places.
+    pub fn new(places: impl IntoIterator<Item = Place>, settings: Arc<ImagesRecipe>) -> Self {
+        Self { places: places.into_iter().collect(), settings, packed: None }
+    }
+
+    /// The same, taken from a cache of decoded pictures.
+    pub(super) fn with_cache(self, packed: Option<Arc<Packed>>) -> Self {
+        Self { packed, ..self }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// What becomes of them.
+    pub fn settings(&self) -> &ImagesRecipe {
+        &self.settings
+    }
+
+    /// The file of one sample.
+    pub fn path(&self, sample: usize) -> &Path {
+        &self.places[sample].path
+    }
+
+    /// Bytes of one picture as the network sees it.
+    pub fn bytes(&self) -> usize {
+        3 * self.settings.size * self.settings.size
+    }
+
+    /// Fills `out` with what the network sees of one sample.
+    pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Visit, out: &mut [u8]) -> Result<()> {
+        let Place { path, hash } = &self.places[visit.sample];
+        let at_hand = self.packed.as_ref().and_then(|packed| packed.get(hash));
+        pipeline.load(path, at_hand, &self.settings, view, visit, out)
+    }
+
+    /// Some of them, in the order given.
+    pub fn select(&self, samples: &[usize]) -> Self {
+        let places = samples.iter().map(|s| self.places[*s].clone());
+        Self::new(places, self.settings.clone()).with_cache(self.packed.clone())
+    }
+
+    /// Adds what the network can see of them: the contents of the files and what becomes of them.
+    pub(super) fn hash_into(&self, hasher: &mut blake3::Hasher) {
+        hasher.update(&(self.len() as u64).to_le_bytes());
+        self.places.iter().for_each(|place| {
+            hasher.update(place.hash.as_bytes());
+        });
+        // Leaving out bad files shows in which are there.
+        let ImagesRecipe { size, resize: _, shrink, crop, flip, jitter, interpolation, on_bad_image: _ } =
+            &*self.settings;
+        let settings = (size, self.settings.resize(), shrink, crop, flip, jitter, interpolation);
+        hasher.update(format!("{settings:?}").as_bytes());
+    }
+
+    /// Central squares `[n, 3, side, side]`, u8.
+    pub fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Tensor> {
+        let pixels = 3 * (side * side) as usize;
+        let mut bytes = vec![0; samples.len() * pixels];
+        bytes.par_chunks_mut(pixels).zip(samples).try_for_each_init(Pipeline::default, |pipeline, (out, sample)| {
+            pipeline.thumbnail(self.path(*sample), side as usize, out)
+        })?;
+        let shape = [samples.len() as i64, 3, side, side];
+        Tensor::f_from_data_size(&bytes, &shape, Kind::Uint8)
+            .map_err(|e| Error::Torch { during: "making thumbnails", source: e.into() })
+    }
+}

@@ -1,0 +1,177 @@
+//! Files to 8-bit RGB.
+//!
+//! What Pillow's `convert("RGB")` gives, except that 16-bit grey is scaled (Pillow cuts it off)
+//! and that pictures are put upright as their EXIF data says.
+
+use crate::{Error, Result};
+use curricle_sdk::guard;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
+use std::io::{Cursor, Read as _};
+use std::path::Path;
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+/// More pixels than this are a mistake or an attack, not a training picture.
+const MOST_PIXELS: usize = 1 << 28;
+
+/// A decoded picture, three bytes for each pixel, row by row.
+#[derive(Debug, Clone, Copy)]
+pub struct Pixels<'a> {
+    /// Pixels across.
+    pub width: usize,
+    /// Pixels down.
+    pub height: usize,
+    /// Red, green and blue of each pixel.
+    pub rgb: &'a [u8],
+}
+
+/// Reads and decodes files into buffers that are used again.
+#[derive(Debug, Default)]
+pub struct Read {
+    file: Vec<u8>,
+    rgb: Vec<u8>,
+}
+
+impl Read {
+    /// Decodes a file; an error names it.
+    pub fn decode(&mut self, path: &Path) -> Result<Pixels<'_>> {
+        self.read(path)?;
+        self.decode_bytes().map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    }
+
+    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+        self.read(path)?;
+        let hash = blake3::hash(&self.file);
+        Ok((hash, self.decode_bytes().map(|_| ())))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        self.file.clear();
+        let mut file = std::fs::File::open(path).map_err(Error::file("read", path))?;
+        file.read_to_end(&mut self.file).map_err(Error::file("read", path))?;
+        Ok(())
+    }
+
+    fn decode_bytes(&mut self) -> Result<Pixels<'_>, String> {
+        // Decoders of damaged files have been seen to panic.
+        let decoded = guard(|| Ok(if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() }));
+        let decoded = decoded.unwrap_or_else(|e| Err(format!("cannot be decoded: {e}")));
+        let (width, height) = decoded?;
+        Ok(Pixels { width, height, rgb: &self.rgb[..3 * width * height] })
+    }
+
+    fn jpeg(&mut self) -> Result<(usize, usize), String> {
+        if is_truncated(&self.file) {
+            return Err(format!("is cut off after {} bytes: its end is missing", self.file.len()));
+        }
+        // Strict, or damaged files would silently become partly grey pictures.
+        let size = match self.jpeg_as(true) {
+            // Harmless, and common enough in files of old cameras and editors.
+            Err(message) if message.contains("Extra bytes between headers") => self.jpeg_as(false),
+            decoded => decoded,
+        };
+        size.map_err(|message| format!("is no JPEG file that can be decoded: {message}"))
+    }
+
+    fn jpeg_as(&mut self, strict: bool) -> Result<(usize, usize), String> {
+        let options = DecoderOptions::new_fast()
+            .set_strict_mode(strict)
+            .set_max_width(1 << 16)
+            .set_max_height(1 << 16)
+            .jpeg_set_out_colorspace(ColorSpace::RGB);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(&self.file), options);
+        let failed = |e: zune_jpeg::errors::DecodeErrors| e.to_string();
+        decoder.decode_headers().map_err(failed)?;
+        let (width, height) = decoder.info().map_or((0, 0), |i| (usize::from(i.width), usize::from(i.height)));
+        check_size(width, height)?;
+        let orientation = decoder.exif().and_then(|chunk| Orientation::from_exif_chunk(chunk));
+        if decoder.input_colorspace() == Some(ColorSpace::CMYK) && !has_adobe_marker(&self.file) {
+            // Only Adobe's programs store inverted inks, which is what the decoder expects.
+            decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::CMYK));
+            let inks = decoder.decode().map_err(failed)?;
+            self.rgb.clear();
+            self.rgb.extend(inks.chunks_exact(4).flat_map(|ink| {
+                let light = |ink: u8, key: u8| (u32::from(255 - ink) * u32::from(255 - key) + 127) / 255;
+                [ink[0], ink[1], ink[2]].map(|c| light(c, ink[3]) as u8)
+            }));
+        } else {
+            self.rgb.resize((3 * width * height).max(self.rgb.len()), 0);
+            decoder.decode_into(&mut self.rgb[..3 * width * height]).map_err(failed)?;
+        }
+        match orientation {
+            None | Some(Orientation::NoTransforms) => Ok((width, height)),
+            Some(orientation) => {
+                self.rgb.truncate(3 * width * height);
+                let rgb = RgbImage::from_raw(width as u32, height as u32, std::mem::take(&mut self.rgb));
+                let picture = rgb.ok_or("gave fewer pixels than its size says")?;
+                Ok(self.keep(picture.into(), orientation))
+            }
+        }
+    }
+
+    fn other(&mut self) -> Result<(usize, usize), String> {
+        let reader = ImageReader::new(Cursor::new(&self.file)).with_guessed_format().map_err(|e| e.to_string())?;
+        let Some(format) = reader.format() else {
+            return Err(match self.file.len() {
+                0 => "is empty".into(),
+                _ => "is no picture in a format that is known (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM)".into(),
+            });
+        };
+        let failed = |e: image::ImageError| format!("is no {format:?} file that can be decoded: {e}");
+        let mut decoder = reader.into_decoder().map_err(failed)?;
+        let (width, height) = decoder.dimensions();
+        check_size(width as usize, height as usize)?;
+        let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+        let picture = DynamicImage::from_decoder(decoder).map_err(failed)?;
+        Ok(self.keep(picture, orientation))
+    }
+
+    fn keep(&mut self, mut picture: DynamicImage, orientation: Orientation) -> (usize, usize) {
+        picture.apply_orientation(orientation);
+        let picture = picture.into_rgb8();
+        let size = (picture.width() as usize, picture.height() as usize);
+        self.rgb = picture.into_raw();
+        size
+    }
+}
+
+fn check_size(width: usize, height: usize) -> Result<(), String> {
+    match width * height {
+        0 => Err("has no pixels".into()),
+        pixels if pixels > MOST_PIXELS => Err(format!("has {width} × {height} pixels, more than are decoded")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the mark of the end is missing. Within compressed data no 0xff is followed by the marks
+/// searched for, and thumbnails stand before the last start of data.
+fn is_truncated(file: &[u8]) -> bool {
+    if file.ends_with(&[0xff, 0xd9]) {
+        return false;
+    }
+    let last = |mark: u8| file.windows(2).rposition(|pair| pair == [0xff, mark]);
+    match (last(0xda), last(0xd9)) {
+        (Some(start), Some(end)) => end < start,
+        (_, end) => end.is_none(),
+    }
+}
+
+/// Whether one of the segments before the compressed data is Adobe's.
+fn has_adobe_marker(file: &[u8]) -> bool {
+    let mut rest = file.get(2..).unwrap_or_default();
+    while let &[0xff, mark, high, low, ..] = rest {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if mark == 0xee && rest.get(4..9) == Some(b"Adobe") {
+            return true;
+        }
+        if mark == 0xda {
+            return false;
+        }
+        rest = rest.get(2 + length..).unwrap_or_default();
+    }
+    false
+}

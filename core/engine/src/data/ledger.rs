@@ -1,0 +1,170 @@
+//! What is known of files from earlier runs, so that large data sets need not be read to know that
+//! they are the same.
+//!
+//! A ledger is a CSV file in the user's cache folder, one for each folder of pictures. A file that
+//! still has its size and the times of its last changes is taken to have its contents. Without a
+//! cache folder, or with an unreadable ledger, everything is read again; nothing else changes.
+
+use crate::files;
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Another version may decode differently.
+const HEADER: &str = concat!("curricle ", env!("CARGO_PKG_VERSION"), " files 1");
+
+/// What is known of the files of one folder.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    path: Option<PathBuf>,
+    known: HashMap<String, (Stamp, Known)>,
+}
+
+/// What a file looks like from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    size: u64,
+    modified: i128,
+    changed: i128,
+}
+
+/// What is known of a file's contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Hash of its bytes.
+    pub hash: blake3::Hash,
+    /// Whether it has been decoded, and what was wrong with it.
+    pub decoded: Option<Result<(), String>>,
+}
+
+impl Stamp {
+    /// `None` for a file that changed so recently that it could change again unseen.
+    pub fn of(data: &Metadata) -> Option<Self> {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let changed = nanoseconds(data.ctime(), data.ctime_nsec());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let settled = now.as_nanos() as i128 - changed > 2_000_000_000;
+        settled.then_some(Self { size: data.len(), modified: nanoseconds(data.mtime(), data.mtime_nsec()), changed })
+    }
+}
+
+impl Ledger {
+    /// Opens the ledger of a folder.
+    pub fn open(root: &Path) -> Self {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+        let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+        let Some(path) = cache_folder().map(|folder| folder.join(format!("files-{}.csv", &name[..16]))) else {
+            return Self::default();
+        };
+        let known = std::fs::read(&path).ok().and_then(|text| parse(&text)).unwrap_or_default();
+        Self { path: Some(path), known }
+    }
+
+    /// What is known of a file that looks like this.
+    pub fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&Known> {
+        self.known.get(path).filter(|(known, _)| Some(*known) == stamp).map(|(_, known)| known)
+    }
+
+    /// Writes down what is known now. Only speed is lost if that fails.
+    pub fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, Known)>) {
+        let Some(path) = self.path.take() else { return };
+        let mut changed = false;
+        for (file, stamp, known) in now {
+            changed |= self.known.insert(file, (stamp, known.clone())).is_none_or(|before| before != (stamp, known));
+        }
+        if !changed {
+            return;
+        }
+        let written =
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(crate::Error::file("create", &path));
+        if let Err(error) = written.and_then(|()| files::write(&path, &self.to_csv())) {
+            tracing::debug!("what is known of the pictures is not kept: {error}");
+        }
+    }
+
+    fn to_csv(&self) -> Vec<u8> {
+        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+        let mut rows: Vec<_> = self.known.iter().collect();
+        rows.sort_unstable_by_key(|(path, _)| *path);
+        // Writing to memory does not fail.
+        let _ = writer.write_record([HEADER]);
+        for (path, (stamp, known)) in rows {
+            let (decoded, problem) = match &known.decoded {
+                None => ("no", ""),
+                Some(Ok(())) => ("good", ""),
+                Some(Err(problem)) => ("bad", problem.as_str()),
+            };
+            let Stamp { size, modified, changed } = stamp;
+            let numbers = [size.to_string(), modified.to_string(), changed.to_string(), known.hash.to_string()];
+            let row = [path.as_str()].into_iter().chain(numbers.iter().map(String::as_str)).chain([decoded, problem]);
+            let _ = writer.write_record(row);
+        }
+        writer.into_inner().unwrap_or_default()
+    }
+}
+
+fn parse(text: &[u8]) -> Option<HashMap<String, (Stamp, Known)>> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
+    let mut records = reader.records();
+    if records.next()?.ok()?.get(0)? != HEADER {
+        return None;
+    }
+    let row = |record: csv::StringRecord| {
+        let stamp = Stamp {
+            size: record.get(1)?.parse().ok()?,
+            modified: record.get(2)?.parse().ok()?,
+            changed: record.get(3)?.parse().ok()?,
+        };
+        let decoded = match record.get(5)? {
+            "good" => Some(Ok(())),
+            "bad" => Some(Err(record.get(6)?.to_string())),
+            _ => None,
+        };
+        let hash = blake3::Hash::from_hex(record.get(4)?).ok()?;
+        Some((record.get(0)?.to_string(), (stamp, Known { hash, decoded })))
+    };
+    records.map(|record| row(record.ok()?)).collect()
+}
+
+/// `$XDG_CACHE_HOME/curricle`, or `.cache/curricle` in the home folder.
+fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("curricle"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_comes_back_as_it_was_and_another_versions_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sub/files.csv");
+        let stamp = |size| Stamp { size, modified: -5, changed: 1 << 70 };
+        let known = |decoded| Known { hash: blake3::hash(b"x"), decoded };
+        let rows = [
+            ("a, \"b\".jpg".to_string(), stamp(1), known(None)),
+            ("c.jpg".to_string(), stamp(2), known(Some(Ok(())))),
+            ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is cut off, sadly".into())))),
+        ];
+        Ledger { path: Some(path.clone()), known: HashMap::new() }.save(rows.clone());
+        let text = std::fs::read(&path).unwrap();
+        let ledger = Ledger { path: None, known: parse(&text).unwrap() };
+        for (path, stamp, known) in &rows {
+            assert_eq!(ledger.find(path, Some(*stamp)), Some(known));
+            assert_eq!(ledger.find(path, Some(Stamp { size: 9, ..*stamp })), None);
+            assert_eq!(ledger.find(path, None), None);
+        }
+        assert_eq!(parse(&String::from_utf8(text).unwrap().replace("files 1", "files 0").into_bytes()), None);
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn a_file_that_has_just_changed_is_not_trusted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(Stamp::of(&file.path().metadata().unwrap()), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Pictures that were decoded once, in one file that is mapped into memory.
+//!
+//! The file's name is a hash of the contents of all its pictures and of how they were reduced, so
+//! that a cache that does not fit is simply not found. It is written under another name and renamed
+//! when it is whole, and a lock lets one process fill it while others wait.
+
+use super::files::Place;
+use super::images::{Pipeline, Pixels};
+use crate::{Error, Result};
+use memmap2::Mmap;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+const MAGIC: &[u8; 32] = b"curricle packed images 1\n\n\n\n\n\n\n\n";
+/// Magic and number of pictures.
+const FRONT: usize = 40;
+/// Hash, offset, width and height.
+const ROW: usize = 48;
+/// Pictures decoded before they are written.
+const CHUNK: usize = 256;
+
+/// A cache of decoded pictures.
+#[derive(Debug)]
+pub struct Packed {
+    map: Mmap,
+    places: HashMap<blake3::Hash, (usize, usize, usize)>,
+}
+
+impl Packed {
+    /// Opens the cache of these pictures in a folder, and fills it first if there is none.
+    pub fn open(folder: &Path, files: &[Place], shrink: Option<usize>) -> Result<Self> {
+        let mut files: Vec<&Place> = files.iter().collect();
+        files.sort_unstable_by_key(|place| *place.hash.as_bytes());
+        files.dedup_by_key(|place| place.hash);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(format!("{} {shrink:?}", env!("CARGO_PKG_VERSION")).as_bytes());
+        files.iter().for_each(|place| {
+            hasher.update(place.hash.as_bytes());
+        });
+        let name = &hasher.finalize().to_hex()[..16];
+        let path = folder.join(format!("{name}.images"));
+        std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+
+        let lock = folder.join(format!("{name}.lock"));
+        let mut lock = fd_lock::RwLock::new(File::create(&lock).map_err(Error::file("create", &lock))?);
+        if lock.try_write().is_err() {
+            tracing::warn!("waiting for another process that fills the image cache `{}`", path.display());
+        }
+        let _guard = lock.write().map_err(Error::file("lock", folder))?;
+        if !path.is_file() {
+            tracing::info!("decoding {} pictures into the image cache `{}`", files.len(), path.display());
+            fill(&path, folder, &files, shrink)?;
+        }
+        Self::map(&path)
+    }
+
+    fn map(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::file("read", path))?;
+        // SAFETY: caches are never changed once they have their name. Whoever cuts one off by hand
+        // ends the program with a bus error, as with every mapped file.
+        let map = unsafe { Mmap::map(&file) }.map_err(Error::file("map", path))?;
+        let places = index(&map).ok_or_else(|| Error::Format {
+            path: path.to_path_buf(),
+            message: "is no image cache, or damaged; remove it, and it is made again".into(),
+        })?;
+        Ok(Self { map, places })
+    }
+
+    /// A picture by the contents of its file.
+    pub fn get(&self, hash: &blake3::Hash) -> Option<Pixels<'_>> {
+        let &(offset, width, height) = self.places.get(hash)?;
+        Some(Pixels { width, height, rgb: &self.map[offset..][..3 * width * height] })
+    }
+}
+
+/// Where each picture is; `None` if the file is not whole.
+fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
+    if bytes.get(..32)? != MAGIC {
+        return None;
+    }
+    let count = usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?;
+    let rows = bytes.get(FRONT..FRONT.checked_add(count.checked_mul(ROW)?)?)?;
+    let row = |row: &[u8]| {
+        let offset = usize::try_from(u64::from_le_bytes(row[32..40].try_into().ok()?)).ok()?;
+        let side = |at: usize| Some(u32::from_le_bytes(row[at..at + 4].try_into().ok()?) as usize);
+        let (width, height) = (side(40)?, side(44)?);
+        bytes.get(offset..offset.checked_add(3 * width * height)?)?;
+        Some((blake3::Hash::from_slice(&row[..32]).ok()?, (offset, width, height)))
+    };
+    rows.chunks_exact(ROW).map(row).collect()
+}
+
+fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>) -> Result<()> {
+    let temporary = tempfile::Builder::new().prefix(".filling-").tempfile_in(folder);
+    let mut temporary = temporary.map_err(Error::file("create", folder))?;
+    let mut offset = (FRONT + ROW * files.len()) as u64;
+    let mut rows = Vec::with_capacity(ROW * files.len());
+    let (mut done, first) = (0, offset);
+    let mut out = BufWriter::with_capacity(1 << 20, temporary.as_file_mut());
+    let full = |done: usize, written: u64, error: io::Error| {
+        if error.kind() != io::ErrorKind::StorageFull {
+            return Error::file("write", path)(error);
+        }
+        let gigabytes = |bytes: f64| bytes / 1e9;
+        let expected = written as f64 / done.max(1) as f64 * files.len() as f64;
+        Error::Failed(format!(
+            "the disk of the image cache `{}` is full: {done} of {} pictures take {:.1} GB, all would take about {:.1}; \
+             choose another folder, reduce the pictures with `images.shrink`, or do without the cache",
+            folder.display(),
+            files.len(),
+            gigabytes(written as f64),
+            gigabytes(expected)
+        ))
+    };
+    out.seek(SeekFrom::Start(offset)).map_err(|e| full(0, 0, e))?;
+    for chunk in files.chunks(CHUNK) {
+        let decode = |pipeline: &mut Pipeline, place: &&Place| {
+            let picture = pipeline.picture(&place.path, shrink)?;
+            Ok((place.hash, picture.width, picture.height, picture.rgb.to_vec()))
+        };
+        let pictures = chunk.par_iter().map_init(Pipeline::default, decode).collect::<Result<Vec<_>>>()?;
+        for (hash, width, height, rgb) in pictures {
+            out.write_all(&rgb).map_err(|e| full(done, offset - first, e))?;
+            rows.extend_from_slice(hash.as_bytes());
+            rows.extend_from_slice(&offset.to_le_bytes());
+            rows.extend_from_slice(&(width as u32).to_le_bytes());
+            rows.extend_from_slice(&(height as u32).to_le_bytes());
+            offset += rgb.len() as u64;
+            done += 1;
+        }
+    }
+    let mut finish = || {
+        out.seek(SeekFrom::Start(0))?;
+        out.write_all(MAGIC)?;
+        out.write_all(&(files.len() as u64).to_le_bytes())?;
+        out.write_all(&rows)?;
+        out.flush()
+    };
+    finish().map_err(|e| full(done, offset - first, e))?;
+    drop(out);
+    temporary.as_file().sync_all().map_err(|e| full(done, offset - first, e))?;
+    temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(folder: &Path, colours: &[u8]) -> Vec<Place> {
+        let place = |colour: &u8| {
+            let path = folder.join(format!("{colour}.png"));
+            let picture = image::RgbImage::from_fn(50, 40, |x, y| image::Rgb([*colour, x as u8, y as u8]));
+            picture.save(&path).unwrap();
+            Place { hash: blake3::hash(&std::fs::read(&path).unwrap()), path }
+        };
+        colours.iter().map(place).collect()
+    }
+
+    #[test]
+    fn pictures_come_back_as_they_were_decoded_and_reduced() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2, 3, 1]);
+        for shrink in [None, Some(20)] {
+            let packed = Packed::open(cache.path(), &files, shrink).unwrap();
+            for place in &files {
+                let mut pipeline = Pipeline::default();
+                let (ours, theirs) = (packed.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
+                assert_eq!((ours.width, ours.height), (theirs.width, theirs.height));
+                assert_eq!(ours.rgb, theirs.rgb);
+            }
+            assert!(packed.get(&blake3::hash(b"another")).is_none());
+        }
+        // Later ones need no files; other contents are another cache.
+        files.iter().for_each(|place| std::fs::remove_file(&place.path).unwrap_or_default());
+        Packed::open(cache.path(), &files, None).unwrap();
+        let other = Place { hash: blake3::hash(b"changed"), ..files[0].clone() };
+        assert!(Packed::open(cache.path(), &[other], None).unwrap_err().to_string().contains("cannot read"));
+    }
+
+    #[test]
+    fn a_damaged_cache_is_said_to_be_one() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2]);
+        Packed::open(cache.path(), &files, None).unwrap();
+        let entries = std::fs::read_dir(cache.path()).unwrap().flatten().map(|entry| entry.path());
+        let path = entries.into_iter().find(|path| path.extension().is_some_and(|e| e == "images")).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for length in [0, 10, 39, 100, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            let message = Packed::open(cache.path(), &files, None).unwrap_err().to_string();
+            assert!(message.contains("remove it, and it is made again") || length == 0, "{message}");
+        }
+    }
+
+    #[test]
+    fn two_that_fill_one_cache_take_turns() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2, 3, 4, 5]);
+        std::thread::scope(|scope| {
+            let open = || Packed::open(cache.path(), &files, None).unwrap().places.len();
+            let both = [scope.spawn(open), scope.spawn(open)];
+            assert!(both.into_iter().all(|thread| thread.join().unwrap() == 5));
+        });
+    }
+}

@@ -1,0 +1,139 @@
+//! Pictures from anywhere, to be embedded rather than trained on.
+
+use super::catalogue::{Entry, part_of};
+use super::sources::folder;
+use super::{Inputs, Part, columns};
+use crate::recipe::ImagesRecipe;
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Pictures, and what is known of them.
+#[derive(Debug)]
+pub struct Pictures {
+    /// The pictures.
+    pub inputs: Inputs,
+    /// Where each is, as it was named.
+    pub paths: Vec<String>,
+    /// The class of each, if classes are known.
+    pub labels: Option<Vec<i64>>,
+    /// The name of each class.
+    pub class_names: Vec<String>,
+}
+
+/// Finds the pictures of a folder or of a list.
+///
+/// Folders within a folder are classes, unless pictures lie beside them. A list is a CSV file of
+/// `path,label`, or of paths alone; they are relative to the file.
+pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<Pictures> {
+    let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
+    if list.entries.is_empty() {
+        return Err(Error::Format { path: path.to_path_buf(), message: "has no pictures".into() });
+    }
+    let root = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let Part { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
+    Ok(Pictures { inputs, paths, labels: list.labelled.then_some(labels), class_names })
+}
+
+struct List {
+    entries: Vec<Entry>,
+    class_names: Vec<String>,
+    labelled: bool,
+}
+
+fn in_folder(root: &Path) -> Result<List> {
+    let mut list = List { entries: Vec::new(), class_names: Vec::new(), labelled: true };
+    for name in folder::names(root)? {
+        let below = root.join(&name);
+        if below.is_dir() {
+            let before = list.entries.len();
+            folder::collect(&below, &name, list.class_names.len(), &mut list.entries)?;
+            if list.entries.len() > before {
+                list.class_names.push(name);
+            }
+        } else if folder::is_picture(&name) {
+            list.labelled = false;
+            list.entries.push(Entry { path: name, class: 0, query: false });
+        }
+    }
+    if !list.labelled {
+        list.class_names = vec![String::new()];
+        list.entries.iter_mut().for_each(|entry| entry.class = 0);
+    }
+    Ok(list)
+}
+
+fn in_list(path: &Path) -> Result<List> {
+    let text = std::fs::read(path).map_err(Error::file("read", path))?;
+    let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+    if folder::is_picture(&path.to_string_lossy()) {
+        let message = "is a picture; name a folder of pictures, or a file that lists them".into();
+        return Err(wrong(message));
+    }
+    let lines = columns::read(&text, &["path"], &["label"]).map_err(wrong)?;
+    let samples: Vec<(String, Option<String>)> = lines
+        .into_iter()
+        .filter_map(|(_, fields)| {
+            let mut fields = fields.into_iter();
+            Some((fields.next()??, fields.next().flatten().filter(|label| !label.is_empty())))
+        })
+        .filter(|(path, _)| !path.is_empty())
+        .collect();
+    let classes: BTreeSet<&str> = samples.iter().filter_map(|(_, label)| label.as_deref()).collect();
+    let labelled = !classes.is_empty();
+    if labelled && let Some((path, _)) = samples.iter().find(|(_, label)| label.is_none()) {
+        return Err(wrong(format!("has labels, but none for `{path}`")));
+    }
+    let mut class_names: Vec<String> = classes.into_iter().map(str::to_string).collect();
+    if class_names.iter().all(|name| name.parse::<i64>().is_ok()) {
+        class_names.sort_by_key(|name| name.parse::<i64>().ok());
+    }
+    let class = |label: &Option<String>| label.as_ref().and_then(|l| class_names.iter().position(|name| name == l));
+    let entries = samples
+        .iter()
+        .map(|(path, label)| Entry { path: path.clone(), class: class(label).unwrap_or(0), query: false })
+        .collect();
+    let class_names = if labelled { class_names.clone() } else { vec![String::new()] };
+    Ok(List { entries, class_names, labelled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(folder: &Path, name: &str) -> Pictures {
+        pictures(&folder.join(name), &ImagesRecipe::default()).unwrap()
+    }
+
+    #[test]
+    fn folders_are_classes_unless_pictures_lie_beside_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["a/x/1.png", "b/2.jpg", "a/0.png", "b/readme.txt"] {
+            let path = folder.path().join("all").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"").unwrap();
+        }
+        let pictures = found(folder.path(), "all");
+        assert_eq!(pictures.paths, ["a/0.png", "a/x/1.png", "b/2.jpg"]);
+        assert_eq!((pictures.labels, pictures.class_names), (Some(vec![0, 0, 1]), vec!["a".into(), "b".into()]));
+        std::fs::write(folder.path().join("all/c.png"), b"").unwrap();
+        let pictures = found(folder.path(), "all");
+        assert_eq!((pictures.paths.len(), pictures.labels), (4, None));
+    }
+
+    #[test]
+    fn lists_may_have_labels() {
+        let folder = tempfile::tempdir().unwrap();
+        ["1.png", "2.png"].iter().for_each(|name| std::fs::write(folder.path().join(name), b"").unwrap());
+        let list = |text: &str| {
+            std::fs::write(folder.path().join("list.csv"), text).unwrap();
+            pictures(&folder.path().join("list.csv"), &ImagesRecipe::default())
+        };
+        assert_eq!(list("1.png\n2.png\n").unwrap().labels, None);
+        let labelled = list("path,label\n2.png,10\n1.png,9\n").unwrap();
+        assert_eq!((labelled.labels, labelled.class_names), (Some(vec![1, 0]), vec!["9".into(), "10".into()]));
+        assert!(list("1.png,3\n2.png\n").unwrap_err().to_string().contains("but none for `2.png`"));
+        assert!(list("no.png\n").unwrap_err().to_string().contains("no.png"));
+        assert!(list("\n").unwrap_err().to_string().contains("has no pictures"));
+    }
+}

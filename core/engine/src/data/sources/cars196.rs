@@ -1,0 +1,108 @@
+//! `cars196`: Cars-196, 196 models of cars.
+//!
+//! Two layouts are in circulation: the single `cars_annos.mat` with pictures in `car_ims`, and the
+//! devkit's `cars_train_annos.mat` together with `cars_test_annos_withlabels.mat` (the devkit's own
+//! `cars_test_annos.mat` has no labels) with pictures in `cars_train` and `cars_test`. Classes 1 to
+//! 98 train, 99 to 196 test; who was training and test in the original challenge does not matter.
+
+use super::counts::{self, Counts};
+use super::mat5::{self, Array};
+use crate::data::catalogue::{Catalogue, Entry};
+use crate::recipe::PublishedRecipe;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The last class that trains.
+const LAST_TRAINING_CLASS: usize = 98;
+
+/// Lists the pictures in the order of the annotations.
+pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+    let root = &recipe.path;
+    let mut all = Vec::new();
+    let single = root.join("cars_annos.mat");
+    let names = if single.is_file() {
+        let file = File::read(single)?;
+        file.samples("relative_im_path", "", &mut all)?;
+        file.class_names()?
+    } else {
+        let train = find(root, "cars_train_annos.mat")?;
+        let test = find(root, "cars_test_annos_withlabels.mat")?;
+        File::read(train)?.samples("fname", "cars_train/", &mut all)?;
+        File::read(test)?.samples("fname", "cars_test/", &mut all)?;
+        File::read(find(root, "cars_meta.mat")?)?.class_names()?
+    };
+    if let Some((path, class)) = all.iter().find(|(_, class)| *class > names.len()) {
+        return Err(Error::Format {
+            path: root.clone(),
+            message: format!("`{path}` is of class {class}, but there are names of {} classes only", names.len()),
+        });
+    }
+    let entries = all.into_iter().map(|(path, class)| Entry { path, class: class - 1, query: false });
+    let (train, test) = entries.partition(|entry| entry.class < LAST_TRAINING_CLASS);
+    let catalogue = Catalogue { root: root.clone(), class_names: names, train, test };
+    if recipe.check_counts {
+        let train = Counts::all("training", 98, 8054);
+        let test = Counts::all("test", 98, 8131);
+        counts::check(&catalogue, "Cars-196", &train, &[test])?;
+    }
+    Ok(catalogue)
+}
+
+/// A file of annotations, in the folder itself or in `devkit`.
+fn find(root: &Path, name: &str) -> Result<PathBuf> {
+    super::folder_with(root, &["", "devkit", "car_devkit/devkit"], name).map(|folder| folder.join(name))
+}
+
+struct File {
+    path: PathBuf,
+    arrays: Vec<(String, Array)>,
+}
+
+impl File {
+    fn read(path: PathBuf) -> Result<Self> {
+        let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
+        match mat5::parse(&bytes) {
+            Ok(arrays) => Ok(Self { path, arrays }),
+            Err(message) => Err(Error::Format { path, message }),
+        }
+    }
+
+    fn problem(&self, message: impl Into<String>) -> Error {
+        Error::Format { path: self.path.clone(), message: message.into() }
+    }
+
+    fn array(&self, name: &str) -> Result<&Array> {
+        let found = self.arrays.iter().find(|(other, _)| other == name).map(|(_, array)| array);
+        found.ok_or_else(|| self.problem(format!("has no array `{name}`")))
+    }
+
+    /// Adds the path and the class of each annotation, classes counted from 1.
+    fn samples(&self, field: &str, prefix: &str, all: &mut Vec<(String, usize)>) -> Result<()> {
+        let Array::Records(records) = self.array("annotations")? else {
+            return Err(self.problem("`annotations` are no records"));
+        };
+        for (index, record) in records.iter().enumerate() {
+            let value = |name: &str| record.iter().find(|(field, _)| field == name).map(|(_, value)| value);
+            let path = value(field).and_then(Array::text);
+            let class = value("class").and_then(Array::number).filter(|class| *class >= 1.0);
+            match (path, class) {
+                (Some(path), Some(class)) => all.push((format!("{prefix}{path}"), class as usize)),
+                _ => {
+                    let message = format!("annotation {} has no text `{field}` or no number `class`", index + 1);
+                    return Err(self.problem(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn class_names(&self) -> Result<Vec<String>> {
+        match self.array("class_names")? {
+            Array::Cells(cells) => {
+                let names = cells.iter().map(|cell| cell.text().map(str::to_string));
+                names.collect::<Option<_>>().ok_or_else(|| self.problem("`class_names` are no texts"))
+            }
+            _ => Err(self.problem("`class_names` are no cells")),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `csv`: a list of `path,label` or `path,label,split`.
+
+use crate::data::catalogue::{Catalogue, Entry};
+use crate::data::columns;
+use crate::recipe::{CsvRecipe, SplitRecipe};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Lists the pictures in the order of the file.
+pub fn list(recipe: &CsvRecipe) -> Result<Catalogue> {
+    let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
+    let folder = recipe.path.parent().unwrap_or(Path::new("."));
+    let root = recipe.root.as_deref().unwrap_or(folder);
+    catalogue(&text, root, recipe.split).map_err(|message| Error::Format { path: recipe.path.clone(), message })
+}
+
+fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, String> {
+    let lines = columns::read(text, &["path", "label"], &["split"])?;
+    let mut samples = Vec::new();
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for (line, fields) in lines {
+        let mut fields = fields.into_iter();
+        let (Some(Some(path)), Some(Some(label))) = (fields.next(), fields.next()) else { continue };
+        if path.is_empty() || label.is_empty() {
+            return Err(format!("line {line}: path or label is empty"));
+        }
+        if let Some(earlier) = seen.insert(path.clone(), line) {
+            return Err(format!("line {line}: `{path}` stands in line {earlier} already"));
+        }
+        samples.push((line, path, label, fields.next().flatten().filter(|split| !split.is_empty())));
+    }
+    let classes = ordered(samples.iter().map(|(_, _, label, _)| label.as_str()));
+    let class_names: Vec<String> = classes.iter().map(ToString::to_string).collect();
+    let numbers: BTreeMap<&str, usize> = classes.into_iter().zip(0..).collect();
+    let entry = |path: &str, label: &str| Entry { path: path.to_string(), class: numbers[label], query: false };
+
+    let with_split = samples.iter().filter(|(_, _, _, split)| split.is_some()).count();
+    if split == SplitRecipe::None || with_split == 0 {
+        let entries = samples.iter().map(|(_, path, label, _)| entry(path, label)).collect();
+        return Ok(match split {
+            SplitRecipe::Classes => Catalogue::halves(root.to_path_buf(), class_names, entries),
+            SplitRecipe::None => Catalogue::unsplit(root.to_path_buf(), class_names, entries),
+        });
+    }
+    let (mut train, mut test, mut plain) = (Vec::new(), Vec::new(), None);
+    for (line, path, label, split) in &samples {
+        let entry = entry(path, label);
+        match split.as_deref().unwrap_or_default() {
+            "train" => train.push(entry),
+            "test" => {
+                plain = plain.or(Some(*line));
+                test.push(entry);
+            }
+            "query" => test.push(Entry { query: true, ..entry }),
+            "gallery" => test.push(entry),
+            "" => return Err(format!("line {line}: has no split, and {with_split} other lines have one")),
+            other => {
+                return Err(format!("line {line}: `{other}` is none of `train`, `test`, `query` and `gallery`"));
+            }
+        }
+    }
+    if let (Some(line), true) = (plain, test.iter().any(|entry| entry.query)) {
+        return Err(format!("line {line}: `test` cannot stand beside `query`; write `gallery` for what is searched"));
+    }
+    Ok(Catalogue { root: root.to_path_buf(), class_names, train, test })
+}
+
+/// The different labels: by number if all are whole numbers, else by name.
+fn ordered<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut labels: Vec<&str> = labels.collect();
+    labels.sort_unstable();
+    labels.dedup();
+    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
+        labels.sort_by_key(|label| label.parse::<i64>().ok());
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, split: SplitRecipe) -> Result<Catalogue, String> {
+        catalogue(text.as_bytes(), Path::new("pictures"), split)
+    }
+
+    fn paths(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.path.as_str()).collect()
+    }
+
+    #[test]
+    fn the_first_half_of_the_classes_trains_unless_the_file_says_otherwise() {
+        let list = read("a.jpg,10\nb.jpg,9\nc.jpg,2\nd.jpg,1\n", SplitRecipe::Classes).unwrap();
+        assert_eq!(list.class_names, ["1", "2", "9", "10"], "numbers count as numbers");
+        assert_eq!((paths(&list.train), paths(&list.test)), (vec!["c.jpg", "d.jpg"], vec!["a.jpg", "b.jpg"]));
+        let text = "split,label,path\ntest,cat,a.jpg\ntrain,dog,b.jpg\ntest,cow,c.jpg\n";
+        let list = read(text, SplitRecipe::Classes).unwrap();
+        assert_eq!(list.class_names, ["cat", "cow", "dog"]);
+        assert_eq!((paths(&list.train), paths(&list.test)), (vec!["b.jpg"], vec!["a.jpg", "c.jpg"]));
+        let all = read(text, SplitRecipe::None).unwrap();
+        assert_eq!((all.train.len(), all.train), (3, all.test));
+    }
+
+    #[test]
+    fn queries_and_gallery_are_told_apart() {
+        let list = read("a,x,query\nb,x,gallery\nc,y,train\n", SplitRecipe::Classes).unwrap();
+        assert_eq!(list.test.iter().map(|entry| entry.query).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_line() {
+        for (text, said) in [
+            ("a,1\nb\n", "line 2: has 1 fields; a path and a label are needed"),
+            ("a,1\na,2\n", "line 2: `a` stands in line 1 already"),
+            ("a,1\nb,\n", "line 2: path or label is empty"),
+            ("a,1,train\nb,2,\n", "line 2: has no split, and 1 other lines have one"),
+            ("a,1,validate\n", "line 1: `validate` is none of"),
+            ("a,1,query\nb,1,test\n", "line 2: `test` cannot stand beside `query`"),
+        ] {
+            let message = read(text, SplitRecipe::Classes).unwrap_err();
+            assert!(message.starts_with(said), "{message}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `cub200`: CUB-200-2011, 200 species of birds.
+//!
+//! `images.txt` (image id, path), `image_class_labels.txt` (image id, class id) and `classes.txt`
+//! (class id, name) next to the folder `images`. Classes 1 to 100 train, 101 to 200 test.
+
+use super::counts::{self, Counts};
+use super::lines::Lines;
+use crate::data::catalogue::{Catalogue, Entry};
+use crate::recipe::PublishedRecipe;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// The last class that trains.
+const LAST_TRAINING_CLASS: usize = 100;
+
+/// Lists the pictures in the order of `images.txt`.
+pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+    let folder = super::folder_with(&recipe.path, &["", "CUB_200_2011"], "images.txt")?;
+    let names = Lines::read(folder.join("classes.txt"))?;
+    let mut class_names = BTreeMap::new();
+    for line in names.fields::<2>(0) {
+        let (line, [class, name]) = line?;
+        class_names.insert(names.number(line, class)?, name.to_string());
+    }
+    let labels = Lines::read(folder.join("image_class_labels.txt"))?;
+    let mut classes = BTreeMap::new();
+    for line in labels.fields::<2>(0) {
+        let (line, [image, class]) = line?;
+        let class = labels.number(line, class)?;
+        // Classes count from 1; unknown ones and gaps would shift the others.
+        let index = class_names.keys().position(|known| *known == class);
+        let index = index.ok_or_else(|| labels.problem(line, format!("class {class} is not in `classes.txt`")))?;
+        if classes.insert(image, (class, index)).is_some() {
+            return Err(labels.problem(line, format!("image {image} has a class already")));
+        }
+    }
+    let images = Lines::read(folder.join("images.txt"))?;
+    let (mut train, mut test) = (Vec::new(), Vec::new());
+    for line in images.fields::<2>(0) {
+        let (line, [image, path]) = line?;
+        let found = classes.remove(image);
+        let (class, index) = found
+            .ok_or_else(|| images.problem(line, format!("image {image} has no line in `image_class_labels.txt`")))?;
+        let part = if class <= LAST_TRAINING_CLASS { &mut train } else { &mut test };
+        part.push(Entry { path: path.to_string(), class: index, query: false });
+    }
+    if let Some(image) = classes.keys().next() {
+        return Err(Error::Format {
+            path: images.path().to_path_buf(),
+            message: format!(
+                "lacks {} images that `image_class_labels.txt` names, first number {image}; is it cut off?",
+                classes.len()
+            ),
+        });
+    }
+    let class_names = class_names.into_values().collect();
+    let catalogue = Catalogue { root: folder.join("images"), class_names, train, test };
+    if recipe.check_counts {
+        let train = Counts::all("training", 100, 5864);
+        let test = Counts::all("test", 100, 5924);
+        counts::check(&catalogue, "CUB-200-2011", &train, &[test])?;
+    }
+    Ok(catalogue)
+}

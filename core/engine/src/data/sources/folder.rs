@@ -1,0 +1,75 @@
+//! `folder`: one folder for each class, pictures anywhere below it.
+
+use crate::data::catalogue::{Catalogue, Entry};
+use crate::recipe::{FolderRecipe, SplitRecipe};
+use crate::{Error, Result};
+use std::path::Path;
+
+/// Endings of files that are pictures.
+const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm"];
+
+/// Lists the pictures, class by class, both in the order of their names.
+pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
+    let root = &recipe.path;
+    let mut class_names = Vec::new();
+    let mut entries = Vec::new();
+    for name in names(root)? {
+        let folder = root.join(&name);
+        if !folder.is_dir() {
+            continue;
+        }
+        let before = entries.len();
+        collect(&folder, &name, class_names.len(), &mut entries)?;
+        if entries.len() > before {
+            class_names.push(name);
+        }
+    }
+    if class_names.len() < 2 {
+        return Err(Error::Format {
+            path: root.clone(),
+            message: format!(
+                "has {} folders with pictures; one folder for each class is needed, with files that end in {}",
+                class_names.len(),
+                ENDINGS.map(|e| format!("`.{e}`")).join(", ")
+            ),
+        });
+    }
+    Ok(match recipe.split {
+        SplitRecipe::Classes => Catalogue::halves(root.clone(), class_names, entries),
+        SplitRecipe::None => Catalogue::unsplit(root.clone(), class_names, entries),
+    })
+}
+
+/// The pictures below a folder.
+pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
+    for name in names(folder)? {
+        let path = format!("{prefix}/{name}");
+        if folder.join(&name).is_dir() {
+            collect(&folder.join(&name), &path, class, entries)?;
+        } else if is_picture(&name) {
+            entries.push(Entry { path, class, query: false });
+        }
+    }
+    Ok(())
+}
+
+pub(in crate::data) fn is_picture(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
+
+/// The names in a folder, sorted; hidden ones do not count.
+pub(in crate::data) fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {
+        let name = entry.map_err(Error::file("read", folder))?.file_name();
+        let name = name.into_string().map_err(|name| Error::Format {
+            path: folder.to_path_buf(),
+            message: format!("has a file whose name is not UTF-8: {}", name.to_string_lossy()),
+        })?;
+        if !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,55 @@
+//! `inshop`: In-Shop Clothes Retrieval of DeepFashion, with its official queries and gallery.
+//!
+//! `list_eval_partition.txt`: the number of images, a header, then path, item and one of `train`,
+//! `query` and `gallery` in each line, padded with blanks. Queries search the gallery.
+
+use super::counts::{self, Counts};
+use super::lines::Lines;
+use crate::data::catalogue::{Catalogue, Entry};
+use crate::recipe::PublishedRecipe;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Lists the pictures in the order of the list.
+pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+    const LIST: &str = "list_eval_partition.txt";
+    let lines = Lines::read(super::folder_with(&recipe.path, &["", "Eval", "Anno"], LIST)?.join(LIST))?;
+    let mut items: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut samples = Vec::new();
+    for line in lines.fields::<3>(2) {
+        let (line, [path, item, status]) = line?;
+        if !["train", "query", "gallery"].contains(&status) {
+            return Err(lines.problem(line, format!("`{status}` is none of `train`, `query` and `gallery`")));
+        }
+        items.insert(item, 0);
+        samples.push((path, item, status));
+    }
+    let announced = lines.number(1, lines.first())?;
+    if recipe.check_counts && announced != samples.len() {
+        return Err(Error::Format {
+            path: lines.path().to_path_buf(),
+            message: format!(
+                "announces {announced} images and lists {}; it is cut off, or a part of the whole, which \
+                 `data.check_counts = false` accepts",
+                samples.len()
+            ),
+        });
+    }
+    items.values_mut().zip(0..).for_each(|(index, next)| *index = next);
+    let (mut train, mut test) = (Vec::new(), Vec::new());
+    for (path, item, status) in samples {
+        let part = if status == "train" { &mut train } else { &mut test };
+        part.push(Entry { path: path.to_string(), class: items[item], query: status == "query" });
+    }
+    // The pictures come in an archive of their own, which is unpacked next to the list or in `Img`.
+    let root = if recipe.path.join("Img/img").is_dir() { recipe.path.join("Img") } else { recipe.path.clone() };
+    let class_names = items.keys().map(ToString::to_string).collect();
+    let catalogue = Catalogue { root, class_names, train, test };
+    if recipe.check_counts {
+        let train = Counts::all("training", 3_997, 25_882);
+        let query = Counts { part: "query", classes: 3_985, images: 14_218, belongs: |entry| entry.query };
+        let gallery = Counts { part: "gallery", classes: 3_985, images: 12_612, belongs: |entry| !entry.query };
+        counts::check(&catalogue, "In-Shop Clothes Retrieval", &train, &[query, gallery])?;
+    }
+    Ok(catalogue)
+}

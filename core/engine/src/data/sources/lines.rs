@@ -1,0 +1,60 @@
+//! The text files of published data sets: fields between blanks, one sample in each line.
+
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// A text file whose problems are said with the line.
+pub struct Lines {
+    path: PathBuf,
+    text: String,
+}
+
+impl Lines {
+    /// Reads a file.
+    pub fn read(path: PathBuf) -> Result<Self> {
+        let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
+        // Old lists are not always UTF-8; the paths of pictures are.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Self { path, text })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The lines after the first `skipped` that are not empty, with their number, each split into
+    /// exactly `N` fields; the last one takes whatever is left.
+    pub fn fields<const N: usize>(&self, skipped: usize) -> impl Iterator<Item = Result<(usize, [&str; N])>> {
+        let lines = self.text.lines().enumerate().skip(skipped).filter(|(_, line)| !line.trim().is_empty());
+        lines.map(move |(index, line)| {
+            let mut fields = [""; N];
+            let mut rest = line.trim();
+            for (i, field) in fields.iter_mut().enumerate() {
+                let end = if i + 1 == N { rest.len() } else { rest.find(char::is_whitespace).unwrap_or(rest.len()) };
+                *field = &rest[..end];
+                rest = rest[end..].trim_start();
+            }
+            match fields.last() {
+                Some(last) if !last.is_empty() => Ok((index + 1, fields)),
+                _ => Err(self.problem(index + 1, format!("has fewer than {N} fields: `{}`", line.trim()))),
+            }
+        })
+    }
+
+    /// The first line.
+    pub fn first(&self) -> &str {
+        self.text.lines().next().unwrap_or_default().trim()
+    }
+
+    /// A whole number from 1 on.
+    pub fn number(&self, line: usize, text: &str) -> Result<usize> {
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| self.problem(line, format!("`{text}` is no whole number from 1 on")))
+    }
+
+    /// What is wrong with a line.
+    pub fn problem(&self, line: usize, message: impl std::fmt::Display) -> Error {
+        Error::Format { path: self.path.clone(), message: format!("line {line}: {message}") }
+    }
+}

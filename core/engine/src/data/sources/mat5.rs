@@ -1,0 +1,322 @@
+//! MATLAB 5 files, as far as annotations need them: cells, structures, texts and numbers.
+//!
+//! A file is a header of 128 bytes and a list of elements: type, length, data. Arrays are elements
+//! made of elements: flags, dimensions, name, contents; each may be compressed.
+
+use flate2::read::ZlibDecoder;
+use std::io::Read;
+
+const COMPRESSED: u32 = 15;
+const MATRIX: u32 = 14;
+/// Annotations have a few levels; more are a mistake.
+const DEEPEST: usize = 8;
+/// Annotations are small; more is a mistake or an attack.
+const LARGEST: u64 = 1 << 28;
+
+/// The contents of an array.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Array {
+    /// An array of arrays.
+    Cells(Vec<Array>),
+    /// Records with named fields.
+    Records(Vec<Vec<(String, Array)>>),
+    /// A text.
+    Text(String),
+    /// Numbers of any type.
+    Numbers(Vec<f64>),
+}
+
+impl Array {
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Array::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, if it is a single one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Array::Numbers(numbers) if numbers.len() == 1 => Some(numbers[0]),
+            _ => None,
+        }
+    }
+}
+
+/// All named arrays of a file.
+pub fn parse(file: &[u8]) -> Result<Vec<(String, Array)>, String> {
+    match file.get(124..128) {
+        Some([_, 1, b'I', b'M']) => {}
+        Some([1, _, b'M', b'I']) => return Err("was written on a big-endian machine, which is not supported".into()),
+        _ => return Err("is no MATLAB 5 file (newer ones can be saved with `-v6` or `-v7`)".into()),
+    }
+    let mut arrays = Vec::new();
+    let mut elements = Elements { bytes: &file[128..] };
+    while let Some(element) = elements.next()? {
+        arrays.extend(named_array(&element, 0)?);
+    }
+    Ok(arrays)
+}
+
+struct Element<'a> {
+    kind: u32,
+    data: &'a [u8],
+}
+
+struct Elements<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    fn next(&mut self) -> Result<Option<Element<'a>>, String> {
+        let Some((tag, rest)) = self.bytes.split_first_chunk::<8>() else {
+            return if self.bytes.is_empty() { Ok(None) } else { Err(cut_off()) };
+        };
+        let word = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
+        let (kind, length) = (word(0), word(4) as usize);
+        if kind >> 16 != 0 {
+            // A small element: type and length in half a tag each, data in the other half.
+            let (kind, length) = (kind & 0xffff, (kind >> 16) as usize);
+            let data = self.bytes.get(4..4 + length.min(4)).ok_or_else(cut_off)?;
+            self.bytes = rest;
+            return Ok(Some(Element { kind, data }));
+        }
+        let data = rest.get(..length).ok_or_else(cut_off)?;
+        let padded = if kind == COMPRESSED { length } else { length.next_multiple_of(8) };
+        self.bytes = rest.get(padded..).unwrap_or_default();
+        Ok(Some(Element { kind, data }))
+    }
+
+    fn need(&mut self, what: &str) -> Result<Element<'a>, String> {
+        self.next()?.ok_or_else(|| format!("is damaged: an array has no {what}"))
+    }
+}
+
+fn cut_off() -> String {
+    "is cut off".into()
+}
+
+fn named_array(element: &Element, depth: usize) -> Result<Option<(String, Array)>, String> {
+    match element.kind {
+        COMPRESSED => {
+            let mut bytes = Vec::new();
+            let read = ZlibDecoder::new(element.data).take(LARGEST).read_to_end(&mut bytes);
+            read.map_err(|e| format!("is damaged: {e}"))?;
+            let inner = Elements { bytes: &bytes }.need("contents")?;
+            if inner.kind == COMPRESSED {
+                Err("is damaged: compressed twice".into())
+            } else {
+                named_array(&inner, depth)
+            }
+        }
+        // Empty arrays in cells have no contents at all.
+        MATRIX if element.data.is_empty() => Ok(Some((String::new(), Array::Numbers(Vec::new())))),
+        MATRIX => array(element.data, depth).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn array(bytes: &[u8], depth: usize) -> Result<(String, Array), String> {
+    if depth > DEEPEST {
+        return Err("has arrays within arrays that are too deep".into());
+    }
+    let mut parts = Elements { bytes };
+    let class = parts.need("flags")?.data.first().copied().unwrap_or(0);
+    let dimensions = numbers(&parts.need("dimensions")?)?;
+    let name = parts.need("name")?;
+    let name = String::from_utf8_lossy(name.data).into_owned();
+    let count = dimensions.iter().product::<f64>() as usize;
+    let inner = |parts: &mut Elements| -> Result<Array, String> {
+        let found = named_array(&parts.need("contents")?, depth + 1)?;
+        found.map(|(_, array)| array).ok_or_else(|| "is damaged: an array is missing".into())
+    };
+    let array = match class {
+        1 => {
+            let mut cells = Vec::new();
+            for _ in 0..count {
+                cells.push(inner(&mut parts)?);
+            }
+            Array::Cells(cells)
+        }
+        2 => {
+            let length = numbers(&parts.need("length of field names")?)?.first().copied().unwrap_or(0.0) as usize;
+            let names = parts.need("field names")?.data;
+            let names: Vec<String> = names
+                .chunks(length.max(1))
+                .map(|name| String::from_utf8_lossy(name).trim_end_matches('\0').to_string())
+                .collect();
+            let mut records = Vec::new();
+            for _ in 0..count {
+                let record = names.iter().map(|name| Ok((name.clone(), inner(&mut parts)?)));
+                records.push(record.collect::<Result<_, String>>()?);
+            }
+            Array::Records(records)
+        }
+        4 => Array::Text(text(&parts.need("text")?)?),
+        6..=15 => Array::Numbers(numbers(&parts.need("numbers")?)?),
+        other => return Err(format!("has an array of class {other}, which is not supported")),
+    };
+    Ok((name, array))
+}
+
+fn text(element: &Element) -> Result<String, String> {
+    match element.kind {
+        // Bytes are Latin-1 by the letter and UTF-8 in practice.
+        1 | 2 | 16 => Ok(String::from_utf8_lossy(element.data).into_owned()),
+        4 | 17 => {
+            let units: Vec<u16> = element.data.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+            Ok(String::from_utf16_lossy(&units))
+        }
+        other => Err(format!("has a text of type {other}, which is not supported")),
+    }
+}
+
+fn numbers(element: &Element) -> Result<Vec<f64>, String> {
+    fn each<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        data.as_chunks::<N>().0.iter().map(|bytes| convert(*bytes)).collect()
+    }
+    let data = element.data;
+    Ok(match element.kind {
+        1 => each(data, |[b]| f64::from(b as i8)),
+        2 => each(data, |[b]| f64::from(b)),
+        3 => each(data, |b| f64::from(i16::from_le_bytes(b))),
+        4 => each(data, |b| f64::from(u16::from_le_bytes(b))),
+        5 => each(data, |b| f64::from(i32::from_le_bytes(b))),
+        6 => each(data, |b| f64::from(u32::from_le_bytes(b))),
+        7 => each(data, |b| f64::from(f32::from_le_bytes(b))),
+        9 => each(data, f64::from_le_bytes),
+        12 => each(data, |b| i64::from_le_bytes(b) as f64),
+        13 => each(data, |b| u64::from_le_bytes(b) as f64),
+        other => return Err(format!("has numbers of type {other}, which is not supported")),
+    })
+}
+
+/// Writes small files for tests.
+#[cfg(test)]
+pub mod write {
+    use flate2::{Compression, write::ZlibEncoder};
+    use std::io::Write;
+
+    /// A file with these arrays, each compressed.
+    pub fn file(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let mut file = vec![b' '; 124];
+        file.extend([0, 1, b'I', b'M']);
+        for (name, contents) in arrays {
+            let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&named(name, contents)).unwrap();
+            let bytes = encoder.finish().unwrap();
+            file.extend(15u32.to_le_bytes());
+            file.extend((bytes.len() as u32).to_le_bytes());
+            file.extend(bytes);
+        }
+        file
+    }
+
+    fn element(kind: u32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend((data.len() as u32).to_le_bytes());
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    /// Class, number of elements, and what follows the name; the name is put in by `named`.
+    fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = element(6, &[class, 0, 0, 0, 0, 0, 0, 0]);
+        let dimensions = [1u32.to_le_bytes(), (count as u32).to_le_bytes()].concat();
+        bytes.extend(element(5, &dimensions));
+        bytes.extend(rest.concat());
+        bytes
+    }
+
+    fn named(name: &str, contents: &[u8]) -> Vec<u8> {
+        // Flags and dimensions take 16 bytes each.
+        let (front, rest) = contents.split_at(32);
+        element(14, &[front, &element(1, name.as_bytes()), rest].concat())
+    }
+
+    /// A text in UTF-16, as MATLAB writes them; short ones in a small element.
+    pub fn text(text: &str) -> Vec<u8> {
+        let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let characters = if units.len() <= 4 {
+            let mut small = 4u16.to_le_bytes().to_vec();
+            small.extend((units.len() as u16).to_le_bytes());
+            small.extend(&units);
+            small.resize(8, 0);
+            small
+        } else {
+            element(4, &units)
+        };
+        contents(4, text.len(), &[characters])
+    }
+
+    /// A number in one byte.
+    pub fn number(number: u8) -> Vec<u8> {
+        let mut small = 2u16.to_le_bytes().to_vec();
+        small.extend(1u16.to_le_bytes());
+        small.extend([number, 0, 0, 0]);
+        contents(9, 1, &[small])
+    }
+
+    /// A row of cells.
+    pub fn cells(cells: &[Vec<u8>]) -> Vec<u8> {
+        let inner: Vec<_> = cells.iter().map(|cell| named("", cell)).collect();
+        contents(1, cells.len(), &inner)
+    }
+
+    /// A row of records with these fields.
+    pub fn records(fields: &[&str], records: &[Vec<Vec<u8>>]) -> Vec<u8> {
+        let names: Vec<u8> = fields
+            .iter()
+            .flat_map(|name| {
+                let mut bytes = name.as_bytes().to_vec();
+                bytes.resize(32, 0);
+                bytes
+            })
+            .collect();
+        let mut length = 5u16.to_le_bytes().to_vec();
+        length.extend(4u16.to_le_bytes());
+        length.extend(32u32.to_le_bytes());
+        let mut rest = vec![length, element(1, &names)];
+        rest.extend(records.iter().flatten().map(|value| named("", value)));
+        contents(2, records.len(), &rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_records_texts_and_numbers_are_read() {
+        let records = write::records(
+            &["class", "fname"],
+            &[vec![write::number(3), write::text("00001.jpg")], vec![write::number(200), write::text("é")]],
+        );
+        let file = write::file(&[("annotations", records), ("names", write::cells(&[write::text("AM General")]))]);
+        let arrays = parse(&file).unwrap();
+        assert_eq!(arrays[1], ("names".into(), Array::Cells(vec![Array::Text("AM General".into())])));
+        let Array::Records(records) = &arrays[0].1 else { panic!("{arrays:?}") };
+        assert_eq!(
+            records[0],
+            [("class".to_string(), Array::Numbers(vec![3.0])), ("fname".to_string(), Array::Text("00001.jpg".into()))]
+        );
+        assert_eq!((records[1][0].1.number(), records[1][1].1.text()), (Some(200.0), Some("é")));
+    }
+
+    #[test]
+    fn damaged_files_are_refused_and_do_no_harm() {
+        assert!(parse(b"hello").unwrap_err().starts_with("is no MATLAB 5 file"));
+        let file = write::file(&[("a", write::cells(&[write::text("some text"), write::number(1)]))]);
+        for length in 129..file.len() {
+            assert!(parse(&file[..length]).is_err(), "{length}");
+        }
+        for position in 128..file.len() {
+            let mut damaged = file.clone();
+            damaged[position] ^= 0x55;
+            // Whatever comes out, nothing panics.
+            let _ = parse(&damaged);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Where samples come from: one reader for each layout.
+
+mod cars196;
+mod counts;
+mod csv;
+mod cub200;
+pub(super) mod folder;
+mod inshop;
+mod lines;
+mod mat5;
+mod sop;
+
+use super::catalogue::Catalogue;
+use super::{Part, features, strokes};
+use crate::recipe::DataRecipe;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The samples of a source.
+#[derive(Debug)]
+pub enum Listed {
+    /// Pictures in files, not opened yet.
+    Files(Catalogue),
+    /// Samples in memory.
+    Memory(Part),
+}
+
+/// Finds out what a source has.
+pub fn list(recipe: &DataRecipe) -> Result<Listed> {
+    let files = match recipe {
+        DataRecipe::Strokes(recipe) => return strokes::draw(recipe).map(Listed::Memory),
+        DataRecipe::Features(recipe) => return features::read(&recipe.path).map(Listed::Memory),
+        DataRecipe::Folder(recipe) => folder::list(recipe),
+        DataRecipe::Csv(recipe) => csv::list(recipe),
+        DataRecipe::Cub200(recipe) => cub200::list(recipe),
+        DataRecipe::Cars196(recipe) => cars196::list(recipe),
+        DataRecipe::Sop(recipe) => sop::list(recipe),
+        DataRecipe::Inshop(recipe) => inshop::list(recipe),
+    };
+    files.map(Listed::Files)
+}
+
+/// The first of some folders below `root` that has a file.
+fn folder_with(root: &Path, folders: &[&str], file: &str) -> Result<PathBuf> {
+    let found = folders.iter().map(|folder| root.join(folder)).find(|folder| folder.join(file).is_file());
+    found.ok_or_else(|| Error::Format {
+        path: root.to_path_buf(),
+        message: if root.is_dir() {
+            let places: Vec<_> = folders.iter().map(|f| format!("`{}`", Path::new(f).join(file).display())).collect();
+            format!("has no {}", places.join(" or "))
+        } else {
+            "is no folder; `data.path` is relative to the recipe".into()
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

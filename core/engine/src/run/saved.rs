@@ -1,0 +1,177 @@
+//! Trained models, from the folder of a run or from an exported file.
+
+use super::checkpoint;
+use crate::backbone::{Model, normalisation};
+use crate::data::Layout;
+use crate::recipe::{BackboneRecipe, EmbeddingRecipe, ImagesRecipe, Recipe};
+use crate::{Error, Result, files, tensor_file};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use tch::{Device, Tensor};
+
+/// What an exported file says it is.
+const FORMAT: &str = "curricle model 1";
+
+/// A trained model, ready to be built.
+#[derive(Debug)]
+pub struct SavedModel {
+    /// Where it came from.
+    pub path: PathBuf,
+    /// The recipe of the run, if it came from one.
+    pub recipe: Option<Recipe>,
+    /// What the network is, and what pictures go through before it.
+    pub settings: ModelSettings,
+    tensors: HashMap<String, Tensor>,
+}
+
+/// What has to be known to use a model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ModelSettings {
+    /// The network. Its normalisation is always written down, its weights never.
+    pub backbone: BackboneRecipe,
+    /// The embedding.
+    pub embedding: EmbeddingRecipe,
+    /// How files become pictures.
+    pub images: ImagesRecipe,
+}
+
+impl SavedModel {
+    /// Opens the folder of a run, or a file that `curricle export` wrote.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return Self::of_run(path);
+        }
+        if path.file_name().is_some_and(|name| name == "model.safetensors")
+            && let Some(folder) = path.parent().filter(|folder| folder.join("recipe.toml").exists())
+        {
+            return Self::of_run(folder);
+        }
+        Self::exported(path)
+    }
+
+    fn of_run(folder: &Path) -> Result<Self> {
+        let path = folder.join("recipe.toml");
+        if !path.exists() {
+            let message = "is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
+                           `runs/<recipe>/<hash>/seed-0`";
+            return Err(Error::Format { path: folder.to_path_buf(), message: message.into() });
+        }
+        let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+        let recipe: Recipe = toml::from_str(&text)
+            .map_err(|e| Error::Format { path, message: format!("cannot be understood: {}", e.message()) })?;
+        let file = folder.join("model.safetensors");
+        let tensors = if file.exists() {
+            tensor_file::read(&file)?.0
+        } else if let Some(checkpoint) = checkpoint::latest(&folder.join("checkpoints"))? {
+            tracing::warn!(
+                "the run in `{}` is not finished; this is its model after step {}",
+                folder.display(),
+                checkpoint.position.global_step
+            );
+            checkpoint.tensors
+        } else {
+            let message = "has neither a trained model nor a checkpoint".into();
+            return Err(Error::Format { path: folder.to_path_buf(), message });
+        };
+        let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix("model.")?.to_string(), tensor));
+        let settings = ModelSettings {
+            backbone: without_weights(&recipe.backbone),
+            embedding: recipe.embedding.clone(),
+            images: recipe.images.clone(),
+        };
+        let tensors = tensors.into_iter().filter_map(own).collect();
+        Ok(Self { path: folder.to_path_buf(), recipe: Some(recipe), settings, tensors })
+    }
+
+    fn exported(path: &Path) -> Result<Self> {
+        let (tensors, said) = tensor_file::read(path)?;
+        let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+        if said.get("format").map(String::as_str) != Some(FORMAT) {
+            return Err(wrong(
+                "is not a model that `curricle export --format safetensors` wrote; name such a file or a run's folder"
+                    .into(),
+            ));
+        }
+        let settings = said.get("settings").map(String::as_str).unwrap_or_default();
+        let settings = serde_json::from_str(settings).map_err(|e| wrong(format!("its settings are damaged: {e}")))?;
+        let named = |(name, tensor): (String, Tensor)| {
+            let own = if name.starts_with("embedding.") { name } else { format!("backbone.{name}") };
+            (own, tensor)
+        };
+        let tensors = tensors.into_iter().map(named).collect();
+        Ok(Self { path: path.to_path_buf(), recipe: None, settings, tensors })
+    }
+
+    /// The model itself.
+    pub fn build(&self, device: Device) -> Result<Model> {
+        let ModelSettings { backbone, embedding, .. } = &self.settings;
+        let failed = |error| match error {
+            Error::Failed(message) => Error::Format { path: self.path.clone(), message },
+            other => other,
+        };
+        Model::restore(backbone, embedding, self.layout()?, &self.tensors, device).map_err(failed)
+    }
+
+    /// The shape of one input.
+    pub fn layout(&self) -> Result<Layout> {
+        let side = self.settings.images.size as i64;
+        let inputs = |name: &str| {
+            let tensor = self
+                .tensors
+                .get(name)
+                .ok_or_else(|| Error::Format { path: self.path.clone(), message: format!("has no tensor `{name}`") })?;
+            Ok::<i64, Error>(tensor.size().get(1).copied().unwrap_or(0))
+        };
+        Ok(match &self.settings.backbone {
+            BackboneRecipe::Conv4 { .. } => {
+                let channels = inputs("backbone.block1.conv.weight")?;
+                Layout::Images { channels, height: side, width: side }
+            }
+            BackboneRecipe::Mlp { hidden, .. } if !hidden.is_empty() => {
+                Layout::Features { size: inputs("backbone.layer1.weight")? }
+            }
+            BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => {
+                Layout::Features { size: inputs("embedding.weight")? }
+            }
+            _ => Layout::Images { channels: 3, height: side, width: side },
+        })
+    }
+
+    /// Writes the model as TorchScript, see [`Model::save_torchscript`].
+    pub fn export_torchscript(&self, path: &Path) -> Result<()> {
+        let shape = match self.layout()? {
+            Layout::Images { channels, height, width } => vec![channels, height, width],
+            Layout::Features { size } => vec![size],
+        };
+        self.build(Device::Cpu)?.save_torchscript(path, &shape)
+    }
+
+    /// Writes the tensors under the names their originals have, with all that has to be known.
+    pub fn export_safetensors(&self, path: &Path) -> Result<()> {
+        let json = |value: serde_json::Result<String>| value.map_err(|e| Error::Failed(e.to_string()));
+        let ModelSettings { backbone, embedding, images } = &self.settings;
+        let said = [
+            ("format", FORMAT.to_string()),
+            ("curricle", env!("CARGO_PKG_VERSION").to_string()),
+            ("backbone", backbone.name().to_string()),
+            ("embedding_size", embedding.size.to_string()),
+            ("image_size", images.size.to_string()),
+            ("normalise", json(serde_json::to_string(&normalisation(backbone).numbers()))?),
+            ("settings", json(serde_json::to_string(&self.settings))?),
+        ];
+        let said = said.map(|(key, value)| (key.to_string(), value)).into();
+        files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), said)?)
+    }
+}
+
+/// The same network, whether or not the file of its first weights is still there.
+fn without_weights(backbone: &BackboneRecipe) -> BackboneRecipe {
+    let normalise = normalisation(backbone);
+    let mut backbone = backbone.clone();
+    if let Some(vision) = backbone.vision_mut() {
+        vision.normalise = Some(normalise);
+        vision.weights = None;
+    }
+    backbone
+}

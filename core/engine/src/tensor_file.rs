@@ -1,0 +1,92 @@
+//! Safetensors files with something said about the tensors in them.
+
+use crate::{Error, Result};
+use safetensors::{Dtype, View};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+use tch::{Device, Kind, Tensor};
+
+/// What a file says about its tensors.
+pub type Metadata = HashMap<String, String>;
+
+/// The bytes of a safetensors file.
+pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Metadata) -> Result<Vec<u8>> {
+    let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Contents::new(tensor)?)));
+    let entries = entries.collect::<Result<Vec<_>>>()?;
+    safetensors::serialize(entries, Some(metadata)).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
+}
+
+/// The tensors of a file, on the CPU, and what it says about them.
+pub fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+    let wrong = |e: &dyn std::fmt::Display| Error::Format {
+        path: path.to_path_buf(),
+        message: format!("is not a safetensors file: {e}"),
+    };
+    let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| wrong(&e))?;
+    let tensors = Tensor::read_safetensors(path).map_err(|e| wrong(&e))?;
+    Ok((tensors.into_iter().collect(), header.metadata().clone().unwrap_or_default()))
+}
+
+struct Contents {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Contents {
+    fn new(tensor: &Tensor) -> Result<Self> {
+        let failed = |e: tch::TchError| Error::Torch { during: "writing tensors", source: e.into() };
+        let dtype = match tensor.kind() {
+            Kind::Float => Dtype::F32,
+            Kind::Double => Dtype::F64,
+            Kind::Half => Dtype::F16,
+            Kind::BFloat16 => Dtype::BF16,
+            Kind::Int64 => Dtype::I64,
+            Kind::Uint8 => Dtype::U8,
+            Kind::Bool => Dtype::BOOL,
+            other => return Err(Error::Failed(format!("tensors of type {other:?} cannot be written"))),
+        };
+        let on_cpu = tensor.detach().f_to_device(Device::Cpu).and_then(|t| t.f_contiguous()).map_err(failed)?;
+        let count = on_cpu.numel();
+        let mut bytes = vec![0; count * on_cpu.kind().elt_size_in_bytes()];
+        on_cpu.f_copy_data_u8(&mut bytes, count).map_err(failed)?;
+        Ok(Self { dtype, shape: on_cpu.size().iter().map(|&size| size as usize).collect(), bytes })
+    }
+}
+
+impl View for Contents {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_and_what_is_said_about_them_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0]).view([2, 2]).tr();
+        let said: Metadata = [("backbone".to_string(), "conv4".to_string())].into();
+        std::fs::write(&path, to_bytes(&[("a.b".into(), tensor.shallow_clone())], said.clone()).unwrap()).unwrap();
+        let (tensors, metadata) = read(&path).unwrap();
+        assert_eq!(tensors["a.b"], tensor);
+        assert_eq!(metadata, said);
+    }
+}

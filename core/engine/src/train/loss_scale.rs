@@ -1,0 +1,112 @@
+//! Scaling of the loss, for gradients too small for f16.
+
+use crate::{Error, Result};
+use std::collections::HashMap;
+use tch::{Device, Kind, TchError, Tensor};
+
+/// The largest finite f16 is 65,504: begin where small losses fit, and halve if they do not.
+const FIRST: f64 = 65_536.0;
+/// Steps without overflow after which the scale is doubled.
+const PATIENCE: i64 = 2_000;
+/// Names in a checkpoint.
+const SCALE: &str = "loss_scale.scale";
+const GOOD_STEPS: &str = "loss_scale.good_steps";
+const SKIPPED: &str = "loss_scale.skipped";
+
+/// A factor on the loss that follows the gradients: halved when they overflow, which also skips the
+/// step, and doubled when they have not for a long time. Everything stays on the device.
+#[derive(Debug)]
+pub struct LossScale {
+    scale: Tensor,
+    /// Steps since the scale changed.
+    good_steps: Tensor,
+    /// 1 if gradients of the current step are not finite.
+    overflow: Tensor,
+    /// Steps whose gradients were not finite.
+    skipped: Tensor,
+}
+
+impl LossScale {
+    /// Before the first step.
+    pub fn new(device: Device) -> Self {
+        let number = |value, kind| Tensor::full([], value, (kind, device));
+        Self {
+            scale: number(FIRST, Kind::Float),
+            good_steps: number(0.0, Kind::Int),
+            overflow: number(0.0, Kind::Float),
+            skipped: number(0.0, Kind::Float),
+        }
+    }
+
+    /// The loss whose gradients are to be computed.
+    pub fn apply(&self, loss: &Tensor) -> Tensor {
+        loss * &self.scale
+    }
+
+    /// Undoes the scale in the gradients and says, on the device, whether any is not finite.
+    pub(super) fn unscale(&mut self, gradients: &[&Tensor]) -> Result<Tensor, TchError> {
+        let _ = self.overflow.f_zero_()?;
+        if !gradients.is_empty() {
+            curricle_torch::unscale(gradients, &self.overflow, &self.scale.f_reciprocal()?)?;
+        }
+        Ok(self.overflow.shallow_clone())
+    }
+
+    /// Chooses the scale of the next step.
+    pub(super) fn adapt(&mut self) -> Result<(), TchError> {
+        let Self { scale, good_steps, overflow, skipped } = self;
+        *skipped += &*overflow;
+        let _ = scale.f_internal_amp_update_scale_(good_steps, overflow, 2.0, 0.5, PATIENCE)?;
+        Ok(())
+    }
+
+    /// The scale, on the device.
+    pub fn value(&self) -> Tensor {
+        self.scale.shallow_clone()
+    }
+
+    /// How many steps were skipped because gradients overflowed, on the device.
+    pub fn skipped(&self) -> Tensor {
+        self.skipped.shallow_clone()
+    }
+
+    /// What a checkpoint keeps.
+    pub fn state(&self) -> Vec<(String, Tensor)> {
+        [(SCALE, &self.scale), (GOOD_STEPS, &self.good_steps), (SKIPPED, &self.skipped)]
+            .map(|(name, tensor)| (name.to_string(), tensor.shallow_clone()))
+            .into()
+    }
+
+    /// Restores what [`LossScale::state`] gave.
+    pub fn restore(&mut self, state: &HashMap<String, Tensor>) -> Result<()> {
+        let Self { scale, good_steps, skipped, .. } = self;
+        for (name, tensor) in [(SCALE, scale), (GOOD_STEPS, good_steps), (SKIPPED, skipped)] {
+            let missing = || Error::Failed(format!("the checkpoint has no tensor `{name}`"));
+            tensor.copy_(state.get(name).ok_or_else(missing)?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_doubles_after_many_good_steps_and_survives_a_checkpoint() {
+        let mut scale = LossScale::new(Device::Cpu);
+        let good = |scale: &mut LossScale, steps: i64| {
+            for _ in 0..steps {
+                let _ = scale.unscale(&[&Tensor::from_slice(&[1.0f32])]).unwrap();
+                scale.adapt().unwrap();
+            }
+        };
+        good(&mut scale, PATIENCE - 1);
+        assert_eq!(scale.value().double_value(&[]), FIRST);
+        let saved = scale.state().into_iter().map(|(name, tensor)| (name, tensor.copy())).collect();
+        let mut resumed = LossScale::new(Device::Cpu);
+        resumed.restore(&saved).unwrap();
+        good(&mut resumed, 1);
+        assert_eq!(resumed.value().double_value(&[]), 2.0 * FIRST);
+    }
+}

@@ -1,0 +1,268 @@
+//! Networks for pictures from files: weights, frozen features, embeddings and exported models.
+
+use curricle_tests::{Printed, Sandbox, root, run_folder, timeless_metrics};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Four classes of four pictures each, 32 pixels wide: stripes whose direction and colour are the class's.
+fn write_pictures(sandbox: &Sandbox) {
+    for class in 0..4u32 {
+        for sample in 0..4u32 {
+            let mut picture = b"P6\n32 32\n255\n".to_vec();
+            for y in 0..32u32 {
+                for x in 0..32u32 {
+                    let along = [x, y, x + y, x + 32 - y][class as usize] + sample;
+                    let stripe = if along / 3 % 2 == 0 { 220 } else { 30 };
+                    let noise = (x * 7 + y * 13 + sample * 31) % 23;
+                    picture.extend([stripe as u8, (60 * class + noise) as u8, (200 - 5 * noise) as u8]);
+                }
+            }
+            sandbox.write(&format!("pictures/class-{class}/{sample}.ppm"), picture);
+        }
+    }
+}
+
+const RECIPE: &str = r#"
+[data]
+source = "folder"
+path = "pictures"
+[images]
+size = 32
+resize = 32
+crop = { name = "center" }
+flip = 0.0
+[backbone]
+name = "squeezenet1_1"
+[embedding]
+size = 8
+[sampler]
+name = "pk"
+classes = 2
+per_class = 2
+[loss]
+name = "ms"
+[optimizer]
+name = "adam"
+lr = 1e-3
+[train]
+epochs = 2
+log_every = 1
+[eval]
+restarts = 1
+recall_at = [1, 2]
+[track]
+images = false
+"#;
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    write_pictures(&sandbox);
+    sandbox.write("r.toml", RECIPE);
+    sandbox
+}
+
+/// Runs the recipe with changes into a folder of its own and returns the run's folder.
+fn run(sandbox: &Sandbox, out: &str, sets: &[&str]) -> PathBuf {
+    let mut args = vec!["run", "r.toml", "--out", out, "--threads", "1"];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    sandbox.curricle(args).assert().success();
+    run_folder(&sandbox.path(out))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The numbers of the last evaluation and the losses, without those of other parameter groups.
+fn learned(run: &Path) -> Vec<String> {
+    timeless_metrics(run).into_iter().filter(|line| line.contains("eval/") || line.contains("train/loss")).collect()
+}
+
+#[test]
+fn frozen_features_give_what_a_resting_network_gives() {
+    let sandbox = sandbox();
+    let frozen = run(&sandbox, "frozen", &["backbone.frozen=true"]);
+    let resting = run(&sandbox, "resting", &["train.head_epochs=2"]);
+    assert_eq!(learned(&frozen), learned(&resting));
+    let log = std::fs::read_to_string(frozen.join("log.txt")).unwrap();
+    assert!(log.contains("features of 8 training and 8 test samples"), "{log}");
+    let trained = run(&sandbox, "trained", &[]);
+    assert_ne!(learned(&frozen), learned(&trained), "a network that is trained learns something else");
+}
+
+#[test]
+fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on_with() {
+    for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
+        let sandbox = sandbox();
+        let whole = run(&sandbox, "whole", sets);
+        let mut args = vec!["run", "r.toml", "--out", "cut", "--threads", "1"];
+        sets.iter().for_each(|set| args.extend(["--set", set]));
+        let mut child = Command::new(curricle_tests::program())
+            .current_dir(sandbox.path(""))
+            .args(&args)
+            .stderr(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while curricle_tests::metrics_lines(&sandbox.path("cut")) < timeless_metrics(&whole).len() / 2
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        sandbox.curricle(args).assert().success();
+        let cut = run_folder(&sandbox.path("cut"));
+        assert_eq!(timeless_metrics(&cut), timeless_metrics(&whole), "{sets:?}");
+        let model = |run: &Path| std::fs::read(run.join("model.safetensors")).unwrap();
+        assert!(model(&cut) == model(&whole), "{sets:?}");
+    }
+}
+
+#[test]
+fn a_model_serves_as_pretrained_weights_and_is_reported() {
+    let sandbox = sandbox();
+    let first = run(&sandbox, "first", &[]);
+    let weights = format!("backbone.weights={}", path(&first.join("model.safetensors")));
+    let second = run(&sandbox, "second", &[&weights, "train.epochs=0"]);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(second.join("manifest.json")).unwrap()).unwrap();
+    let report = &manifest["weights"];
+    assert_eq!((&report["matched"], &report["prefix"]), (&50.into(), &"model.backbone.".into()));
+    assert!(report["left_over"].as_array().unwrap().contains(&"model.embedding.weight".into()), "{report}");
+    let log = std::fs::read_to_string(second.join("log.txt")).unwrap();
+    assert!(log.contains("all 50 tensors matched below `model.backbone.`"), "{log}");
+    sandbox.write("rubbish.pth", "rubbish");
+    let refused = sandbox.curricle(["run", "r.toml", "--set", "backbone.weights=rubbish.pth"]).assert().failure();
+    assert!(refused.stderr_text().contains("is neither a PyTorch file"), "{}", refused.stderr_text());
+}
+
+#[test]
+fn embeddings_of_a_run_evaluate_to_its_result() {
+    let sandbox = sandbox();
+    let trained = run(&sandbox, "runs", &[]);
+    let result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(trained.join("result.json")).unwrap()).unwrap();
+    let run = path(&trained);
+    let embed = |args: &[&str]| sandbox.curricle([&["embed", run, "--json"], args].concat()).assert().success().json();
+    let said = embed(&["--data", "test", "--out", "test.safetensors"]);
+    assert_eq!((&said["samples"], &said["dimensions"], &said["classes"]), (&8.into(), &8.into(), &2.into()));
+    let eval = |file: &str| sandbox.curricle(["eval", file, "--recall", "1,2", "--json"]).assert().success().json();
+    assert_eq!(eval("test.safetensors")["recall"], result["trained"]["recall"]);
+
+    // All pictures by folder; in a list; through an exported model: always the same embeddings.
+    embed(&["--images", "pictures", "--out", "folder.safetensors"]);
+    let listed: String = (0..4).flat_map(|c| (0..4).map(move |s| format!("pictures/class-{c}/{s}.ppm\n"))).collect();
+    sandbox.write("list.txt", listed);
+    assert_eq!(embed(&["--images", "list.txt", "--out", "list.safetensors"])["classes"], serde_json::Value::Null);
+    let export = ["export", run, "--format", "safetensors", "--out", "model.safetensors"];
+    sandbox.curricle(export).assert().success();
+    let again = ["embed", "model.safetensors", "--images", "pictures", "--out", "again.safetensors"];
+    sandbox.curricle(again).assert().success();
+    let folder = embeddings(&sandbox.path("folder.safetensors"));
+    assert_eq!(folder.len(), 16 * 8);
+    assert_eq!(folder, embeddings(&sandbox.path("list.safetensors")));
+    assert_eq!(folder, embeddings(&sandbox.path("again.safetensors")));
+    // The second half of the classes tests; batches of another size may round differently.
+    assert!(apart(&folder[8 * 8..], &embeddings(&sandbox.path("test.safetensors"))) < 1e-5);
+}
+
+/// The largest difference between two lists of one length.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+fn embeddings(file: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(file).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let data = tensors.tensor("embeddings").unwrap().data().to_vec();
+    data.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+#[test]
+fn what_cannot_be_embedded_or_exported_is_explained() {
+    let sandbox = sandbox();
+    let fails = |args: &[&str]| sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
+    let no_run = fails(&["embed", "pictures", "--images", "pictures", "--out", "x.safetensors"]);
+    assert!(no_run.contains("is not the folder of a run"), "{no_run}");
+    let nothing = fails(&["embed", "nothing", "--images", "pictures", "--out", "x.safetensors"]);
+    assert!(nothing.contains("nothing"), "{nothing}");
+    let run = run(&sandbox, "runs", &["train.epochs=0"]);
+    let no_pictures = fails(&["embed", path(&run), "--images", "nowhere", "--out", "x.safetensors"]);
+    assert!(no_pictures.contains("nowhere"), "{no_pictures}");
+    let no_folder = fails(&["export", path(&run), "--out", "no/such/folder/model.pt"]);
+    assert!(no_folder.contains("cannot write `no/such/folder/model.pt`"), "{no_folder}");
+    assert!(!sandbox.path("x.safetensors").exists());
+}
+
+#[test]
+fn an_exported_model_gives_the_same_embeddings_in_python() {
+    let python = std::env::var("CURRICLE_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let ready = Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|out| out.status.success());
+    if !ready {
+        eprintln!(
+            "skipped: `{python}` has no torch; name one that has with CURRICLE_TEST_PYTHON to try exported models in it"
+        );
+        return;
+    }
+    let sandbox = sandbox();
+    for backbone in ["squeezenet1_1", "mobilenet_v2"] {
+        let trained = run(&sandbox, backbone, &[&format!("backbone.name={backbone}"), "train.epochs=1"]);
+        let run = path(&trained);
+        sandbox.curricle(["embed", run, "--images", "pictures", "--out", "e.safetensors"]).assert().success();
+        sandbox.curricle(["export", run, "--out", "model.pt"]).assert().success();
+        let script = root().join("tests/python/torchscript.py");
+        let mut command = Command::new(&python);
+        command.arg(script).args(["model.pt", "pictures"]).current_dir(sandbox.path(""));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let theirs: Vec<f32> = serde_json::from_slice(&output.stdout).unwrap();
+        let apart = apart(&embeddings(&sandbox.path("e.safetensors")), &theirs);
+        assert!(apart < 1e-5, "{backbone}: embeddings differ by {apart}");
+    }
+}
+
+/// On the stand-in device, or on a real GPU where there is one and `CURRICLE_TEST_GPU` is set.
+fn on(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
+    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
+        sandbox.curricle(args.iter().copied())
+    } else {
+        sandbox.curricle_on_fakecuda(args.iter().copied())
+    }
+}
+
+#[test]
+fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
+    let sandbox = sandbox();
+    let real = std::env::var_os("CURRICLE_TEST_GPU").is_some();
+    let cases: [&[&str]; 3] = [
+        &["backbone.name=mobilenet_v2", "backbone.pooling=average_max", "train.head_epochs=1"],
+        &["backbone.name=bn_inception", "backbone.frozen=true", "backbone.normalise=caffe_bgr"],
+        &["backbone.name=efficientnet_b0", "train.epochs=1", "groups.\"backbone.features.0\".lr_scale=0"],
+    ];
+    for (number, sets) in cases.into_iter().enumerate() {
+        let run = |device: &str| {
+            let out = format!("{device}-{number}");
+            let mut args = vec!["run", "r.toml", "--out", &out, "--threads", "1", "--device", device, "--json"];
+            sets.iter().for_each(|set| args.extend(["--set", set]));
+            let result = on(&sandbox, &args).assert().success().json();
+            (result["trained"].clone(), run_folder(&sandbox.path(&out)))
+        };
+        let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
+        // Dropping blocks at random draws from the device's own generator.
+        if !real && !sets[0].contains("efficientnet") {
+            assert_eq!(on_cpu, on_cuda, "{sets:?}");
+        }
+        let embed = |device: &str, out: &str| {
+            let args = ["embed", path(&folder), "--data", "test", "--out", out, "--device", device, "--threads", "1"];
+            on(&sandbox, &args).assert().success();
+            embeddings(&sandbox.path(out))
+        };
+        let apart = apart(&embed("cpu", "cpu.safetensors"), &embed("cuda", "cuda.safetensors"));
+        assert!(apart < 1e-4, "{sets:?}: {apart}");
+        on(&sandbox, &["export", path(&folder), "--out", "model.pt"]).assert().success();
+        assert!(sandbox.path("model.pt").metadata().unwrap().len() > 1_000_000);
+    }
+}
