@@ -73,9 +73,11 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The numbers of the last evaluation and the losses, without those of other parameter groups.
-fn learned(run: &Path) -> Vec<String> {
-    timeless_metrics(run).into_iter().filter(|line| line.contains("eval/") || line.contains("train/loss")).collect()
+/// The losses and the metrics of a run, in order.
+fn learned(run: &Path) -> Vec<f64> {
+    let number = |line: String| serde_json::from_str::<serde_json::Value>(&line).unwrap()["value"].as_f64().unwrap();
+    let lines = timeless_metrics(run).into_iter();
+    lines.filter(|line| line.contains("eval/") || line.contains("train/loss")).map(number).collect()
 }
 
 #[test]
@@ -83,11 +85,17 @@ fn frozen_features_give_what_a_resting_network_gives() {
     let sandbox = sandbox();
     let frozen = run(&sandbox, "frozen", &["backbone.frozen=true"]);
     let resting = run(&sandbox, "resting", &["train.head_epochs=2"]);
-    assert_eq!(learned(&frozen), learned(&resting));
+    // Features are computed in larger batches, which may round differently.
+    let apart = |a: &Path, b: &Path| {
+        let (a, b) = (learned(a), learned(b));
+        assert_eq!(a.len(), b.len());
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    };
+    assert!(apart(&frozen, &resting) < 1e-4);
     let log = std::fs::read_to_string(frozen.join("log.txt")).unwrap();
     assert!(log.contains("features of 8 training and 8 test samples"), "{log}");
     let trained = run(&sandbox, "trained", &[]);
-    assert_ne!(learned(&frozen), learned(&trained), "a network that is trained learns something else");
+    assert!(apart(&frozen, &trained) > 1e-3, "a network that is trained learns something else");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use curricle_weights as _;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run, schema,
-    tune,
+    audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run,
+    schema, tune,
 };
 use std::process::ExitCode;
 
@@ -34,6 +34,7 @@ enum Command {
     Bench(bench::Args),
     Report(report::Args),
     Tune(tune::Args),
+    Audit(audit::Args),
     Check(check::Args),
     Explain(explain::Args),
     Data(data::Args),
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
         Command::Tune(args) => tune::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Data(args) => data::run(args),

@@ -4,6 +4,7 @@
 //! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
 //! result, all of it held together by [`run`]; results become tables and figures in [`report`].
 
+pub mod audit;
 pub mod backbone;
 pub mod bench;
 pub mod data;

@@ -12,7 +12,7 @@ mod inspect;
 mod ledger;
 pub mod noise;
 mod packed;
-mod part;
+pub(crate) mod part;
 mod pictures;
 mod sources;
 mod split;

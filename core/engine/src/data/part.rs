@@ -225,7 +225,7 @@ pub(super) fn close_gaps(labels: &[i64], class_names: &[String]) -> (Vec<i64>, V
 
 /// A part whose features are the sample numbers, for tests.
 #[cfg(test)]
-pub(super) fn numbered(labels: &[i64]) -> Part {
+pub(crate) fn numbered(labels: &[i64]) -> Part {
     let classes = labels.iter().max().map_or(0, |m| m + 1);
     let features: Vec<f32> = (0..labels.len()).map(|s| s as f32).collect();
     Part {

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod embed;
+mod finished;
 mod folder;
 mod life;
 mod manifest;
@@ -12,6 +13,7 @@ mod samples;
 mod saved;
 
 pub use embed::{EmbedSource, Embedded, embed};
+pub use finished::Finished;
 pub use folder::RunFolder;
 pub use life::{FAILURE, Outcome, RunOptions, execute};
 pub use manifest::{Conditions, FORMAT, Manifest, RunResult};

@@ -124,6 +124,18 @@ impl Picture {
         self.pixels.iter().all(|[r, g, b]| r == g && g == b)
     }
 
+    /// The picture as a JPEG file, which is smaller than PNG for photographs.
+    pub fn to_jpeg(&self) -> Result<Vec<u8>> {
+        let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let mut file = Vec::new();
+        let mut encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut file, 85);
+        let pixels = self.pixels.concat();
+        encoder
+            .encode(&pixels, side(self.width), side(self.height), image::ExtendedColorType::Rgb8)
+            .map_err(|e| Error::Failed(format!("cannot encode a picture: {e}")))?;
+        Ok(file)
+    }
+
     /// The picture as a PNG file, with one channel if it is grey.
     pub fn to_png(&self) -> Result<Vec<u8>> {
         let (colour, data) = match self.is_grey() {

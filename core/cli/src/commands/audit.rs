@@ -1,0 +1,322 @@
+//! `curricle audit`: which labels are probably wrong?
+
+use super::{DeviceArgs, PluginArgs, SetArgs};
+use crate::output::{self, Verbosity};
+use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Others, Pictures, Policy, recipe_text};
+use curricle_engine::recipe::{self, DataRecipe};
+use curricle_engine::run::{self, Finished, RunOptions};
+use curricle_engine::track::ProgressMode;
+use curricle_engine::train::stop::Stop;
+use curricle_engine::{Error, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Rows of the table of suspects and of that of classes.
+const ROWS: usize = 10;
+
+/// Find samples that are probably mislabelled, with the label they should have.
+///
+/// Looks at the training samples of a finished run, whose data are loaded again through its recipe;
+/// or at your own pictures (`--images`, `--csv`), which it trains on first. Samples are ranked by what
+/// speaks against their label: a low weight, and nearest trusted samples of another class. `audit.csv`
+/// has every sample with all numbers, `audit.html` shows the suspects beside typical members of both
+/// classes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder of a finished run.
+    #[arg(required_unless_present_any = ["images", "csv"])]
+    run: Option<PathBuf>,
+    #[command(flatten)]
+    own: OwnArgs,
+    /// Where `audit.csv` and `audit.html` go. Default: the run's folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Suspects in the gallery; the table always has all.
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    limit: usize,
+    /// Trusted neighbours that vote on each label.
+    #[arg(long, default_value_t = 10, value_name = "K")]
+    neighbours: usize,
+    #[command(flatten)]
+    apply: ApplyArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Pictures without a run.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Your own pictures")]
+struct OwnArgs {
+    /// A folder with one folder of pictures for each class; trains on them, then audits.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"])]
+    images: Option<PathBuf>,
+    /// A CSV file of `path,label`, paths relative to it; trains on them, then audits.
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    csv: Option<PathBuf>,
+    /// Pretrained weights of MobileNet-V2 under torchvision's names: better and quicker on photographs.
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    weights: Option<PathBuf>,
+    /// Print the recipe that would be trained with, and do nothing else.
+    #[arg(long, conflicts_with = "run")]
+    print_recipe: bool,
+    #[command(flatten)]
+    set: SetArgs,
+    /// The folder that holds all runs.
+    #[arg(long, default_value = "runs", value_name = "FOLDER", conflicts_with = "run")]
+    runs: PathBuf,
+    /// Train anew, even if the run is finished or half done.
+    #[arg(long, conflicts_with = "run")]
+    force: bool,
+}
+
+impl OwnArgs {
+    /// The recipe's text.
+    fn recipe(&self) -> Result<String> {
+        let found = |path: &Path| path.canonicalize().map_err(Error::file("find", path));
+        let weights = self.weights.as_deref().map(found).transpose()?;
+        match (&self.images, &self.csv) {
+            (Some(folder), _) => Ok(recipe_text(Pictures::Folder(&found(folder)?), weights.as_deref())),
+            (None, Some(file)) => Ok(recipe_text(Pictures::List(&found(file)?), weights.as_deref())),
+            (None, None) => Err(Error::Usage("name a run, or pictures with `--images` or `--csv`".into())),
+        }
+    }
+
+    /// Trains, or goes on, or finds that all is done, and returns the run's folder.
+    fn train(&self, text: &str, args: &Args) -> Result<PathBuf> {
+        let folder = tempfile::tempdir().map_err(|e| Error::Failed(format!("no temporary folder can be made: {e}")))?;
+        let path = folder.path().join("audit.toml");
+        std::fs::write(&path, text).map_err(Error::file("write", &path))?;
+        let resolved = recipe::load(&path, &self.set.sets, &args.plugin.registry()?)?;
+        let options = RunOptions {
+            out: self.runs.clone(),
+            device: args.device.device,
+            threads: args.device.threads,
+            force: self.force,
+            progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
+            profile: false,
+            image_cache: None,
+        };
+        let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
+        let outcome = run::execute(&resolved, &options, &stop)?;
+        if outcome.skipped {
+            output::note("trained before; `--force` trains again");
+        }
+        Ok(outcome.folder)
+    }
+}
+
+/// How a cleaned list of labels is made.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cleaned labels")]
+struct ApplyArgs {
+    /// Write a cleaned list of labels (CSV of `path,label`) that recipes can read.
+    #[arg(long, value_name = "FILE")]
+    apply: Option<PathBuf>,
+    /// Suspects whose proposed label has at least this share of the votes get it.
+    #[arg(long, default_value_t = 0.9, value_name = "SHARE", requires = "apply", conflicts_with = "no_relabel")]
+    relabel_above: f64,
+    /// Give no sample another label.
+    #[arg(long, requires = "apply")]
+    no_relabel: bool,
+    /// What happens to the other suspects.
+    #[arg(long, value_enum, default_value = "keep", value_name = "WHAT", requires = "apply")]
+    others: OthersArg,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum OthersArg {
+    /// They keep their label.
+    Keep,
+    /// They are left out of the list.
+    Drop,
+}
+
+impl ApplyArgs {
+    fn policy(&self) -> Result<Policy> {
+        if !(0.0..=1.0).contains(&self.relabel_above) {
+            return Err(Error::Usage(format!("`--relabel-above` is a share from 0 to 1, not {}", self.relabel_above)));
+        }
+        let others = match self.others {
+            OthersArg::Keep => Others::Keep,
+            OthersArg::Drop => Others::Drop,
+        };
+        Ok(Policy { relabel_above: (!self.no_relabel).then_some(self.relabel_above), others })
+    }
+}
+
+/// Carries the command out.
+pub fn run(args: &Args) -> Result<()> {
+    let policy = args.apply.policy()?;
+    let folder = match &args.run {
+        Some(_) if !args.own.set.sets.is_empty() => {
+            return Err(Error::Usage(
+                "`--set` changes what is trained with `--images` or `--csv`; a run is finished".into(),
+            ));
+        }
+        Some(run) => run.clone(),
+        None => {
+            let text = args.own.recipe()?;
+            if args.own.print_recipe {
+                return output::print(&text);
+            }
+            args.own.train(&text, args)?
+        }
+    };
+    let run = Finished::open(&folder, &args.plugin.registry()?)?;
+    let out = args.out.clone().unwrap_or(folder);
+    std::fs::create_dir_all(&out).map_err(Error::file("create", &out))?;
+    let options =
+        AuditOptions { neighbours: args.neighbours, device: args.device.device, threads: args.device.threads };
+    let audit = Audit::of(&run, &options)?;
+    let (table, gallery) = (out.join("audit.csv"), out.join("audit.html"));
+    audit.write_table(&table)?;
+    audit.write_gallery(&gallery, args.limit)?;
+    let cleaned = match &args.apply.apply {
+        Some(path) => {
+            let cleaned = audit.cleaned(&policy);
+            cleaned.write(path)?;
+            Some((path.as_path(), cleaned))
+        }
+        None => None,
+    };
+    let written = Written { table: &table, gallery: &gallery, cleaned, data: &run.resolved.recipe.data };
+    if args.json { output::json(&report(&audit, &written)) } else { show(&audit, &written, args.limit) }
+}
+
+/// The files of an audit.
+struct Written<'a> {
+    table: &'a Path,
+    gallery: &'a Path,
+    cleaned: Option<(&'a Path, Cleaned)>,
+    /// What the cleaned labels belong to.
+    data: &'a DataRecipe,
+}
+
+/// How the next recipe reads a cleaned list.
+fn reading(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
+    let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
+    let path = quoted(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
+    let root = match data {
+        DataRecipe::Folder(folder) => Some(folder.path.as_path()),
+        DataRecipe::Csv(list) => list.root.as_deref().or(list.path.parent()),
+        _ => None,
+    };
+    match root {
+        Some(root) => format!("data = {{ source = \"csv\", path = {path}, root = {} }}", quoted(root)),
+        None if cleaned.dropped > 0 => {
+            "nothing: a list for `noise` must have every sample; use `--others keep`, or a `csv` source".into()
+        }
+        None => format!("noise = {{ name = \"list\", path = {path}, labels = \"names\" }}"),
+    }
+}
+
+fn report(audit: &Audit, written: &Written) -> serde_json::Value {
+    let suspect = |(rank, e): (usize, &curricle_engine::audit::Evidence)| {
+        json!({
+            "rank": rank + 1,
+            "sample": e.sample,
+            "path": e.path,
+            "label": audit.class(e.label),
+            "proposed": audit.class(e.proposed),
+            "suspicion": e.suspicion,
+            "confidence": e.confidence,
+            "weight": e.weight,
+            "votes_for_label": e.given_share,
+            "neighbours_agreeing": e.agreeing,
+            "similarity_label": e.similarity_given,
+            "similarity_proposed": e.similarity_proposed,
+            "xi_pos": e.xi_pos,
+            "xi_neg": e.xi_neg,
+            "original": e.original,
+        })
+    };
+    json!({
+        "run": audit.title,
+        "samples": audit.ranked.len(),
+        "weights": audit.weights,
+        "neighbours": audit.neighbours,
+        "suspects": audit.suspects().iter().enumerate().map(suspect).collect::<Vec<_>>(),
+        "classes": audit.classes(),
+        "mix_ups": audit.mix_ups(),
+        "known": audit.known,
+        "table": written.table,
+        "gallery": written.gallery,
+        "cleaned": written.cleaned.as_ref().map(|(path, cleaned)| json!({ "path": path, "counts": cleaned })),
+    })
+}
+
+fn show(audit: &Audit, written: &Written, limit: usize) -> Result<()> {
+    let suspects = audit.suspects();
+    let (count, all) = (suspects.len(), audit.ranked.len());
+    output::print(&format!(
+        "{count} of {all} samples ({:.1} %) are suspected; {}\n",
+        100.0 * count as f64 / all.max(1) as f64,
+        audit.weights.describe()
+    ))?;
+    if count > 0 {
+        let mut table = output::table(&["", "path", "label", "proposed", "votes (%)", "weight", "suspicion"]);
+        for (rank, e) in suspects.iter().take(ROWS).enumerate() {
+            table.add_row([
+                (rank + 1).to_string(),
+                shortened(&e.path),
+                audit.class(e.label).into(),
+                audit.class(e.proposed).into(),
+                format!("{:.0}", 100.0 * e.confidence),
+                format!("{:.2}", e.weight),
+                format!("{:.2}", e.suspicion),
+            ]);
+        }
+        output::print(&format!("{table}\n"))?;
+        let mut table = output::table(&["class", "samples", "suspected"]);
+        let classes: Vec<_> = audit.classes().into_iter().filter(|class| class.suspects > 0).collect();
+        for class in classes.iter().take(ROWS) {
+            table.add_row([class.class.clone(), class.samples.to_string(), class.suspects.to_string()]);
+        }
+        output::print(&format!("{table}\n"))?;
+        let rest = classes.len().saturating_sub(ROWS);
+        if rest > 0 {
+            output::note(&format!("and {rest} more classes with suspects"));
+        }
+    }
+    if let Some(known) = &audit.known {
+        let mut table = output::table(&[&format!("against {} known wrong labels", known.wrong), ""]);
+        for (name, value) in known.described() {
+            table.add_row([name.to_string(), format!("{value:.3}")]);
+        }
+        output::print(&format!("{table}\n"))?;
+    }
+    if let Some((path, cleaned)) = &written.cleaned {
+        let wrong = match (cleaned.wrong_before, cleaned.wrong_after) {
+            (Some(before), Some(after)) => {
+                format!("; wrong labels: {:.1} % before, {:.1} % now", 100.0 * before, 100.0 * after)
+            }
+            _ => String::new(),
+        };
+        let Cleaned { relabelled, dropped, listed, .. } = cleaned;
+        output::print(&format!(
+            "cleaned labels: {relabelled} relabelled, {dropped} dropped, {listed} in `{}`{wrong}\n",
+            path.display()
+        ))?;
+        output::note(&format!("a recipe reads them with: {}", reading(path, cleaned, written.data)));
+    }
+    let shown = if count > limit { format!(" (the first {limit})") } else { String::new() };
+    output::note(&format!("gallery{shown}: {}", written.gallery.display()));
+    output::note(&format!("all samples with all numbers: {}", written.table.display()));
+    Ok(())
+}
+
+/// The end of a long path, which tells samples apart.
+fn shortened(path: &str) -> String {
+    const LONGEST: usize = 40;
+    let length = path.chars().count();
+    if length <= LONGEST {
+        path.into()
+    } else {
+        format!("…{}", path.chars().skip(length + 1 - LONGEST).collect::<String>())
+    }
+}

@@ -1,0 +1,112 @@
+//! The labels after suspects were corrected: a list that recipes can read.
+
+use super::{Audit, Evidence};
+use crate::files;
+use crate::{Error, Result};
+use serde::Serialize;
+use std::path::Path;
+
+/// What is done about suspects. Nothing else is ever touched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    /// Suspects whose proposal is at least this sure get the proposed label; `None` relabels
+    /// nothing.
+    pub relabel_above: Option<f64>,
+    /// What happens to the other suspects.
+    pub others: Others,
+}
+
+/// What happens to suspects that do not get a new label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// They keep the label they have.
+    Keep,
+    /// They are left out.
+    Drop,
+}
+
+/// What the list came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cleaned {
+    /// Samples with another label than before.
+    pub relabelled: usize,
+    /// Samples left out.
+    pub dropped: usize,
+    /// Samples in the list.
+    pub listed: usize,
+    /// Share of wrong labels before, where they are known.
+    pub wrong_before: Option<f64>,
+    /// Share of wrong labels in the list.
+    pub wrong_after: Option<f64>,
+    #[serde(skip)]
+    rows: Vec<(String, String)>,
+}
+
+impl Cleaned {
+    pub(super) fn new(audit: &Audit, policy: &Policy) -> Self {
+        let mut in_order: Vec<&Evidence> = audit.ranked.iter().collect();
+        in_order.sort_by_key(|e| e.row);
+        let mut cleaned =
+            Self { relabelled: 0, dropped: 0, listed: 0, wrong_before: None, wrong_after: None, rows: Vec::new() };
+        let (mut wrong_before, mut wrong_after) = (0, 0);
+        let is_wrong = |e: &Evidence, label: &str| e.original.as_deref().is_some_and(|original| original != label);
+        for e in in_order {
+            wrong_before += usize::from(is_wrong(e, audit.class(e.label)));
+            let Some(label) = policy.label(e) else {
+                cleaned.dropped += 1;
+                continue;
+            };
+            cleaned.relabelled += usize::from(label != e.label);
+            wrong_after += usize::from(is_wrong(e, audit.class(label)));
+            cleaned.rows.push((e.path.clone(), audit.class(label).to_string()));
+        }
+        cleaned.listed = cleaned.rows.len();
+        if audit.known.is_some() {
+            cleaned.wrong_before = Some(wrong_before as f64 / audit.ranked.len().max(1) as f64);
+            cleaned.wrong_after = Some(wrong_after as f64 / cleaned.listed.max(1) as f64);
+        }
+        cleaned
+    }
+
+    /// Writes `path,label`, one line for each sample that is left, in the order of the data.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let failed = |e: csv::Error| Error::Failed(format!("the cleaned labels cannot be written as CSV: {e}"));
+        let mut table = csv::Writer::from_writer(Vec::new());
+        table.write_record(["path", "label"]).map_err(failed)?;
+        for (path, label) in &self.rows {
+            table.write_record([path, label]).map_err(failed)?;
+        }
+        files::write(path, &table.into_inner().map_err(|e| Error::Failed(e.to_string()))?)
+    }
+}
+
+impl Policy {
+    /// The label a sample leaves with, or nothing if it is left out.
+    fn label(&self, evidence: &Evidence) -> Option<i64> {
+        match (evidence.suspected, self.relabel_above, self.others) {
+            (false, _, _) => Some(evidence.label),
+            (true, Some(above), _) if evidence.confidence >= above => Some(evidence.proposed),
+            (true, _, Others::Keep) => Some(evidence.label),
+            (true, _, Others::Drop) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::evidence::example;
+
+    #[test]
+    fn only_suspects_are_touched_and_only_sure_ones_relabelled() {
+        let (sure, unsure, trusted) = (example(0, 0.0, 0.95), example(1, 0.0, 0.6), example(2, 1.0, 0.95));
+        assert!(sure.suspected && unsure.suspected && !trusted.suspected);
+        let labels = |relabel_above, others| {
+            [&sure, &unsure, &trusted].map(|evidence| Policy { relabel_above, others }.label(evidence))
+        };
+        assert_eq!(labels(Some(0.9), Others::Keep), [Some(1), Some(0), Some(0)]);
+        assert_eq!(labels(Some(0.9), Others::Drop), [Some(1), None, Some(0)]);
+        assert_eq!(labels(None, Others::Drop), [None, None, Some(0)]);
+        assert_eq!(labels(Some(0.0), Others::Keep), [Some(1), Some(1), Some(0)]);
+    }
+}

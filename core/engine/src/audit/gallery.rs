@@ -1,0 +1,229 @@
+//! `audit.html`: suspects beside typical members of the class they have and of the one they seem to
+//! belong to.
+//!
+//! One file that needs nothing else, neither a network nor scripts. The strip of typical members of
+//! a class is in it once and shown wherever it is needed.
+
+use super::{Audit, Evidence};
+use crate::data::{Inputs, Layout};
+use crate::files;
+use crate::track::picture::Picture;
+use crate::{Error, Result};
+use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use serde::Serialize;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Suspects between two headings, so that a long page can be jumped through.
+const SECTION: usize = 50;
+/// Typical members of a class that are shown.
+const TYPICAL: usize = 4;
+/// Pixels of a suspect's picture and of a typical member's.
+const SIDE: (usize, usize) = (144, 72);
+const GAP: usize = 4;
+/// Rows of the tables of classes and of mix-ups.
+const ROWS: usize = 12;
+
+/// Writes the page.
+pub fn write(path: &Path, audit: &Audit, limit: usize) -> Result<()> {
+    files::write(path, page(audit, limit)?.as_bytes())
+}
+
+#[derive(Debug, Serialize)]
+struct Card<'a> {
+    rank: usize,
+    picture: Option<String>,
+    path: &'a str,
+    label: &'a str,
+    proposed: &'a str,
+    sides: Vec<Side<'a>>,
+    evidence: Numbers,
+    original: Option<&'a str>,
+    proposal_is_right: bool,
+    label_is_wrong: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Numbers {
+    suspicion: String,
+    confidence: String,
+    given_share: String,
+    agreeing: usize,
+    neighbours: usize,
+    weight: String,
+    similarity_given: String,
+    similarity_proposed: String,
+    xi_pos: String,
+    xi_neg: String,
+}
+
+/// One of the two classes beside a suspect.
+#[derive(Debug, Serialize)]
+struct Side<'a> {
+    kind: &'static str,
+    caption: &'static str,
+    class: &'a str,
+    strip: usize,
+    width: usize,
+    height: usize,
+}
+
+/// The picture of a class's typical members.
+#[derive(Debug, Serialize)]
+struct Strip {
+    id: usize,
+    uri: String,
+    width: usize,
+    height: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Section<'a> {
+    first: usize,
+    last: usize,
+    cards: Vec<Card<'a>>,
+}
+
+fn page(audit: &Audit, limit: usize) -> Result<String> {
+    let suspects = audit.suspects();
+    let shown = &suspects[..suspects.len().min(limit)];
+    let strips = strips(audit, shown)?;
+    let pictures = thumbnails(audit.inputs(), &rows(shown), SIDE.0)?;
+    let mut cards = Vec::new();
+    for (at, evidence) in shown.iter().enumerate() {
+        let picture = pictures.as_ref().map(|all| data_uri(&all[at])).transpose()?;
+        cards.push(card(audit, at + 1, evidence, picture, &strips));
+    }
+    let mut sections = Vec::new();
+    let mut cards = cards.into_iter();
+    for first in (1..=shown.len()).step_by(SECTION) {
+        let part: Vec<_> = cards.by_ref().take(SECTION).collect();
+        sections.push(Section { first, last: first + part.len() - 1, cards: part });
+    }
+    let classes: Vec<_> = audit.classes().into_iter().filter(|class| class.suspects > 0).collect();
+    let mix_ups = audit.mix_ups();
+    let known = audit.known.as_ref().map(|known| {
+        known.described().into_iter().map(|(name, value)| (name, format!("{value:.3}"))).collect::<Vec<_>>()
+    });
+    let mut environment = Environment::new();
+    let failed = |e: minijinja::Error| Error::Failed(format!("the gallery cannot be written: {e:#}"));
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
+    environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
+    let template = environment.get_template("gallery.html").map_err(failed)?;
+    let view = json!({
+        "title": audit.title,
+        "style": include_str!("gallery.css"),
+        "weights": audit.weights.describe().replace('`', ""),
+        "neighbours": audit.neighbours,
+        "samples": audit.ranked.len(),
+        "class_count": audit.class_names.len(),
+        "suspects": suspects.len(),
+        "share": format!("{:.1}", 100.0 * suspects.len() as f64 / audit.ranked.len().max(1) as f64),
+        "shown": shown.len(),
+        "pictures": pictures.is_some(),
+        "strips": strips.values().collect::<Vec<_>>(),
+        "sections": sections,
+        "more_classes": classes.len().saturating_sub(ROWS),
+        "classes": &classes[..classes.len().min(ROWS)],
+        "more_mix_ups": mix_ups.len().saturating_sub(ROWS),
+        "mix_ups": &mix_ups[..mix_ups.len().min(ROWS)],
+        "known": known,
+    });
+    template.render(Serde(view)).map_err(failed)
+}
+
+fn card<'a>(
+    audit: &'a Audit,
+    rank: usize,
+    e: &'a Evidence,
+    picture: Option<String>,
+    strips: &BTreeMap<i64, Strip>,
+) -> Card<'a> {
+    let two = |value: f64| format!("{value:.2}");
+    let percent = |value: f64| format!("{:.0}", 100.0 * value);
+    let side = |kind, caption, class| {
+        let &Strip { id, width, height, .. } = strips.get(&class)?;
+        Some(Side { kind, caption, class: audit.class(class), strip: id, width, height })
+    };
+    let (label, proposed, original) = (audit.class(e.label), audit.class(e.proposed), e.original.as_deref());
+    Card {
+        rank,
+        picture,
+        path: &e.path,
+        label,
+        proposed,
+        sides: [side("label", "labelled", e.label), side("proposed", "proposed", e.proposed)]
+            .into_iter()
+            .flatten()
+            .collect(),
+        evidence: Numbers {
+            suspicion: two(e.suspicion),
+            confidence: percent(e.confidence),
+            given_share: percent(e.given_share),
+            agreeing: (e.agreeing * audit.neighbours as f64).round() as usize,
+            neighbours: audit.neighbours,
+            weight: two(e.weight),
+            similarity_given: two(e.similarity_given),
+            similarity_proposed: two(e.similarity_proposed),
+            xi_pos: two(e.xi_pos),
+            xi_neg: two(e.xi_neg),
+        },
+        original,
+        proposal_is_right: original == Some(proposed),
+        label_is_wrong: original.is_some_and(|original| original != label),
+    }
+}
+
+/// One picture for each class that is shown: its members that are nearest to its mean.
+fn strips(audit: &Audit, shown: &[Evidence]) -> Result<BTreeMap<i64, Strip>> {
+    let classes: BTreeSet<i64> = shown.iter().flat_map(|e| [e.label, e.proposed]).collect();
+    let mut members: BTreeMap<i64, Vec<&Evidence>> = BTreeMap::new();
+    for evidence in audit.ranked.iter().filter(|e| !e.suspected && classes.contains(&e.label)) {
+        members.entry(evidence.label).or_default().push(evidence);
+    }
+    let mut strips = BTreeMap::new();
+    for (id, (class, mut typical)) in members.into_iter().enumerate() {
+        typical.sort_by(|a, b| b.similarity_given.total_cmp(&a.similarity_given).then(a.row.cmp(&b.row)));
+        typical.truncate(TYPICAL);
+        let rows: Vec<usize> = typical.iter().map(|e| e.row).collect();
+        let Some(pictures) = thumbnails(audit.inputs(), &rows, SIDE.1)? else { return Ok(BTreeMap::new()) };
+        let width: usize = pictures.iter().map(|p| p.width() + GAP).sum::<usize>().saturating_sub(GAP);
+        let height = pictures.iter().map(Picture::height).max().unwrap_or(0);
+        let mut strip = Picture::new(width, height, [255; 3]);
+        let mut x = 0;
+        for picture in &pictures {
+            strip.paste(x, 0, picture);
+            x += picture.width() + GAP;
+        }
+        strips.insert(class, Strip { id, uri: data_uri(&strip)?, width, height });
+    }
+    Ok(strips)
+}
+
+fn rows(evidence: &[Evidence]) -> Vec<usize> {
+    evidence.iter().map(|e| e.row).collect()
+}
+
+/// Pictures of these samples, or nothing if the data have none.
+fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<Picture>>> {
+    if matches!(inputs.layout(), Layout::Features { .. }) {
+        return Ok(None);
+    }
+    if rows.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    let Some(pictures) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
+    // Small ones are enlarged in whole steps, so that every pixel stays as it is.
+    Ok(Some(Picture::from_batch(&pictures)?.iter().map(|picture| picture.scaled(side, side)).collect()))
+}
+
+/// A picture as it stands in a page: PNG or JPEG, whichever is smaller.
+fn data_uri(picture: &Picture) -> Result<String> {
+    use base64::Engine;
+    let (png, jpeg) = (picture.to_png()?, picture.to_jpeg()?);
+    let (kind, bytes) = if jpeg.len() < png.len() { ("jpeg", jpeg) } else { ("png", png) };
+    Ok(format!("data:image/{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes)))
+}

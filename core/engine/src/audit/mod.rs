@@ -1,0 +1,150 @@
+//! Which samples are probably mislabelled, and what they should be called.
+//!
+//! A finished run gives embeddings and, from its weight scheme, a weight for every training sample.
+//! [`weights`] takes the weights of the run, or computes them where it had none; [`neighbours`] asks
+//! the nearest samples that are trusted; [`evidence`] puts both into one number and a ranking. The
+//! rest shows it: [`table`] as CSV, [`gallery`] as a page, [`cleaned`] as labels for the next run, and
+//! [`known`] says how good all this is where the wrong labels are known.
+
+mod cleaned;
+mod defaults;
+mod evidence;
+mod gallery;
+mod known;
+mod means;
+mod neighbours;
+mod table;
+mod weights;
+
+pub use cleaned::{Cleaned, Others, Policy};
+pub use defaults::{Pictures, recipe_text};
+pub use evidence::{ClassCount, Evidence, MixUp};
+pub use known::Known;
+pub use weights::WeightSource;
+
+use crate::data::noise::NoisyPart;
+use crate::data::{Inputs, Part};
+use crate::device::{self, DeviceChoice};
+use crate::run::Finished;
+use crate::{Error, Result};
+use curricle_sdk::guard;
+use std::path::Path;
+use tch::Tensor;
+
+/// How to look, as opposed to at what.
+#[derive(Debug, Clone)]
+pub struct AuditOptions {
+    /// Trusted neighbours that vote on the label of a sample.
+    pub neighbours: usize,
+    /// Where to compute.
+    pub device: DeviceChoice,
+    /// Threads of libtorch; all physical cores by default.
+    pub threads: Option<usize>,
+}
+
+/// What an audit found.
+#[derive(Debug)]
+pub struct Audit {
+    /// Every training sample, most suspicious first.
+    pub ranked: Vec<Evidence>,
+    /// The names of the classes that labels and proposals count.
+    pub class_names: Vec<String>,
+    /// Where the weights come from.
+    pub weights: WeightSource,
+    /// Neighbours that voted.
+    pub neighbours: usize,
+    /// How good the findings are, where wrong labels are known.
+    pub known: Option<Known>,
+    /// What the audited run is called.
+    pub title: String,
+    part: Part,
+}
+
+impl Audit {
+    /// Examines the training samples of a finished run.
+    pub fn of(run: &Finished, options: &AuditOptions) -> Result<Self> {
+        if options.neighbours == 0 {
+            return Err(Error::Usage("at least one neighbour must vote".into()));
+        }
+        device::set_threads(options.threads)?;
+        let device = device::resolve(options.device)?;
+        let dataset = run.dataset()?;
+        let training = run.training(&dataset.train)?;
+        let originals: Vec<String> = (training.samples.iter())
+            .map(|&sample| dataset.train.class_names[dataset.train.labels[sample] as usize].clone())
+            .collect();
+        drop(dataset);
+        let recipe = &run.resolved.recipe;
+        let inputs = guard(|| Ok(training.part.inputs.to_device(device)))
+            .map_err(|source| Error::Torch { during: "moving the training set", source })?;
+        let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
+        let weights = weights::of_run(run, &training.part, &embeddings)?;
+        let title = run.folder.display().to_string();
+        Self::new(training, &originals, &embeddings, weights, options.neighbours, title)
+    }
+
+    fn new(
+        training: NoisyPart,
+        originals: &[String],
+        embeddings: &Tensor,
+        weights: weights::Weights,
+        neighbours: usize,
+        title: String,
+    ) -> Result<Self> {
+        let NoisyPart { part, flipped, samples } = training;
+        let votes = neighbours::votes(embeddings, &part.labels, &weights.values, neighbours)?;
+        let mut ranked = guard(|| {
+            let means = means::Means::new(embeddings, &part.labels, &weights.values, part.class_names.len());
+            evidence::collect(&part, &samples, &weights, &means, &votes)
+        })
+        .map_err(|source| Error::Torch { during: "comparing embeddings with class means", source })?;
+        let is_known = flipped.contains(&true);
+        if is_known {
+            ranked.iter_mut().for_each(|evidence| evidence.original = Some(originals[evidence.row].clone()));
+        }
+        evidence::rank(&mut ranked);
+        let known = is_known.then(|| Known::new(&ranked, &part.class_names));
+        let class_names = part.class_names.clone();
+        Ok(Self { ranked, class_names, weights: weights.source, neighbours, known, title, part })
+    }
+
+    /// The suspected samples, most suspicious first.
+    pub fn suspects(&self) -> &[Evidence] {
+        let count = self.ranked.iter().take_while(|evidence| evidence.suspected).count();
+        &self.ranked[..count]
+    }
+
+    /// The name of a class.
+    pub fn class(&self, class: i64) -> &str {
+        usize::try_from(class).ok().and_then(|class| self.class_names.get(class)).map_or("", String::as_str)
+    }
+
+    /// Samples and suspects of each class, those with the largest share of suspects first.
+    pub fn classes(&self) -> Vec<ClassCount> {
+        evidence::class_counts(&self.ranked, &self.class_names)
+    }
+
+    /// Pairs of classes by how often members of the first seem to belong to the second.
+    pub fn mix_ups(&self) -> Vec<MixUp> {
+        evidence::mix_ups(self.suspects(), &self.class_names)
+    }
+
+    /// Writes every sample with all numbers as CSV, most suspicious first.
+    pub fn write_table(&self, path: &Path) -> Result<()> {
+        table::write(path, self)
+    }
+
+    /// Writes a page that shows at most `limit` suspects beside typical members of both classes.
+    pub fn write_gallery(&self, path: &Path, limit: usize) -> Result<()> {
+        gallery::write(path, self, limit)
+    }
+
+    /// The labels after some of them were corrected.
+    pub fn cleaned(&self, policy: &Policy) -> Cleaned {
+        Cleaned::new(self, policy)
+    }
+
+    fn inputs(&self) -> &Inputs {
+        &self.part.inputs
+    }
+}

@@ -1,0 +1,61 @@
+//! `audit.csv`: every sample with all numbers, most suspicious first.
+
+use super::Audit;
+use crate::files;
+use crate::{Error, Result};
+use std::path::Path;
+
+const TITLES: [&str; 16] = [
+    "rank",
+    "sample",
+    "path",
+    "label",
+    "proposed",
+    "suspected",
+    "suspicion",
+    "confidence",
+    "weight",
+    "votes_for_label",
+    "neighbours_agreeing",
+    "similarity_label",
+    "similarity_proposed",
+    "xi_pos",
+    "xi_neg",
+    "original",
+];
+
+/// Writes the table. The last column, the right label, is there only where it is known.
+pub fn write(path: &Path, audit: &Audit) -> Result<()> {
+    files::write(path, &text(audit)?)
+}
+
+fn text(audit: &Audit) -> Result<Vec<u8>> {
+    let failed = |e: csv::Error| Error::Failed(format!("the table of samples cannot be written as CSV: {e}"));
+    let known = audit.known.is_some();
+    let columns = if known { TITLES.len() } else { TITLES.len() - 1 };
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record(&TITLES[..columns]).map_err(failed)?;
+    for (rank, e) in audit.ranked.iter().enumerate() {
+        let number = |value: f64| format!("{value:.4}");
+        let mut record = vec![
+            (rank + 1).to_string(),
+            e.sample.to_string(),
+            e.path.clone(),
+            audit.class(e.label).to_string(),
+            audit.class(e.proposed).to_string(),
+            e.suspected.to_string(),
+            number(e.suspicion),
+            number(e.confidence),
+            number(e.weight),
+            number(e.given_share),
+            number(e.agreeing),
+            number(e.similarity_given),
+            number(e.similarity_proposed),
+            number(e.xi_pos),
+            number(e.xi_neg),
+        ];
+        record.extend(known.then(|| e.original.clone().unwrap_or_default()));
+        table.write_record(&record).map_err(failed)?;
+    }
+    table.into_inner().map_err(|e| Error::Failed(e.to_string()))
+}

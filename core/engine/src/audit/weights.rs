@@ -1,0 +1,173 @@
+//! The weights that say which samples to trust: the run's own, or computed where it had none.
+
+use crate::data::Part;
+use crate::run::Finished;
+use crate::train::check_weights;
+use crate::{Error, Result};
+use curricle_sdk::{Kind, LossInfo, Round, Shape, WeightUpdate, guard};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::Path;
+use tch::Tensor;
+
+/// The scheme that weighs samples where the run did not.
+const SCHEME: &str = "balanced_self_paced";
+/// A round in which the schedule of λ has long reached its end.
+const LATE_ROUND: u64 = 1000;
+
+/// Where weights come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum WeightSource {
+    /// The run's weight scheme.
+    Run {
+        /// Its name.
+        scheme: String,
+    },
+    /// Computed for the audit, as the run weighted nothing.
+    Computed {
+        /// The scheme that computed them.
+        scheme: String,
+    },
+}
+
+impl WeightSource {
+    /// A sentence for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Run { scheme } => format!("weights as `{scheme}` left them after the last epoch"),
+            Self::Computed { scheme } => {
+                format!("the run gave every sample the same weight, so `{scheme}` weighed its final embeddings")
+            }
+        }
+    }
+}
+
+/// The weights of all training samples, and the terms they were found with.
+#[derive(Debug)]
+pub struct Weights {
+    pub values: Vec<f64>,
+    pub xi_pos: Vec<f64>,
+    pub xi_neg: Vec<f64>,
+    pub source: WeightSource,
+}
+
+/// Reads the run's weights and ξ±, and computes what it does not have.
+pub fn of_run(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<Weights> {
+    let mut table = read(&run.folder.join("samples.csv"), part)?;
+    let recipe = &run.resolved.recipe;
+    let uniform = run.resolved.components.weights.is_uniform();
+    let found = (table.remove("weight"), table.remove("xi_pos"), table.remove("xi_neg"));
+    if let ((Some(values), Some(xi_pos), Some(xi_neg)), false) = (&found, uniform) {
+        let source = WeightSource::Run { scheme: recipe.weights.name.clone() };
+        return Ok(Weights { values: values.clone(), xi_pos: xi_pos.clone(), xi_neg: xi_neg.clone(), source });
+    }
+    let update = compute(run, part, embeddings)?;
+    let column = |name: &str| {
+        let column = update.columns.iter().find(|(other, _)| other == name).map(|(_, values)| values.clone());
+        column.ok_or_else(|| Error::Failed(format!("weights `{SCHEME}` gave no `{name}`")))
+    };
+    let (xi_pos, xi_neg) = (column("xi_pos")?, column("xi_neg")?);
+    match found.0 {
+        Some(values) if !uniform => {
+            Ok(Weights { values, xi_pos, xi_neg, source: WeightSource::Run { scheme: recipe.weights.name.clone() } })
+        }
+        _ => {
+            let source = WeightSource::Computed { scheme: SCHEME.into() };
+            Ok(Weights { values: update.weights, xi_pos, xi_neg, source })
+        }
+    }
+}
+
+/// One full-grown update of the default scheme on the final embeddings.
+fn compute(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<WeightUpdate> {
+    let failed = |source| Error::Component { kind: Kind::Weights, name: SCHEME.into(), source };
+    let recipe = &run.resolved.recipe;
+    let scheme = run.resolved.registry.weights(SCHEME, &json!({})).map_err(failed)?;
+    let shape =
+        Shape { classes: part.class_names.len() as i64, samples: part.len() as i64, embedding: recipe.embedding.size };
+    let declared =
+        crate::train::Declared::create(scheme.tensors(&shape), recipe.seed, Kind::Weights, embeddings.device());
+    let round = Round {
+        round: LATE_ROUND,
+        rounds: LATE_ROUND,
+        seed: recipe.seed,
+        embeddings: Some(embeddings),
+        labels: &part.labels,
+        weights: &vec![1.0; part.len()],
+        tensors: &declared.tensors,
+        loss: LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings },
+        age: None,
+    };
+    let update = guard(|| scheme.update(&round)).map_err(failed)?;
+    check_weights(&update, part.len()).map_err(|message| failed(curricle_sdk::Error::other(message)))?;
+    Ok(update)
+}
+
+/// The columns of numbers in `samples.csv`, whose rows must be those of `part`.
+fn read(path: &Path, part: &Part) -> Result<HashMap<String, Vec<f64>>> {
+    let text = std::fs::read(path).map_err(Error::file("read", path))?;
+    columns(&text, part).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+}
+
+fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String> {
+    let broken = |e: csv::Error| format!("is no table of samples: {e}");
+    let mut reader = csv::Reader::from_reader(text);
+    let titles = reader.headers().map_err(broken)?.clone();
+    let place = |name: &str| titles.iter().position(|title| title == name);
+    let (path, label) = match (place("path"), place("label")) {
+        (Some(path), Some(label)) => (path, label),
+        _ => return Err("has no columns `path` and `label`".into()),
+    };
+    let wanted: Vec<_> = ["weight", "xi_pos", "xi_neg"].into_iter().filter_map(|n| Some((n, place(n)?))).collect();
+    let mut columns: HashMap<String, Vec<f64>> =
+        wanted.iter().map(|(name, _)| (name.to_string(), Vec::new())).collect();
+    let mut rows = 0;
+    for (row, record) in reader.records().enumerate() {
+        let record = record.map_err(broken)?;
+        rows += 1;
+        let fits = row < part.len()
+            && record[path] == part.paths[row]
+            && record[label] == part.class_names[part.labels[row] as usize];
+        if !fits {
+            return Err(format!("line {} belongs to other data", row + 2));
+        }
+        for (name, place) in &wanted {
+            let value: f64 =
+                record[*place].parse().map_err(|_| format!("line {}: `{name}` is not a number", row + 2))?;
+            if let Some(column) = columns.get_mut(*name) {
+                column.push(value);
+            }
+        }
+    }
+    if rows == part.len() {
+        Ok(columns)
+    } else {
+        Err(format!("has {rows} samples, but the training set has {}", part.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::part::numbered;
+
+    #[test]
+    fn columns_are_read_and_other_data_refused() {
+        let part = numbered(&[0, 1]);
+        let text = "sample,path,label,weight,xi_pos\n0,folder/0.jpg,class 0,1,0.5\n1,folder/1.jpg,class 1,0.25,2\n";
+        let read = columns(text.as_bytes(), &part).unwrap();
+        assert_eq!((&read["weight"], &read["xi_pos"]), (&vec![1.0, 0.25], &vec![0.5, 2.0]));
+        assert!(!read.contains_key("xi_neg"));
+        for (changed, said) in [
+            (text.replace("folder/1", "folder/2"), "line 3 belongs to other data"),
+            (text.replace("class 1", "class 0"), "line 3 belongs to other data"),
+            (text.replace("0.25", "much"), "line 3: `weight` is not a number"),
+            (text.replace("path", "file"), "has no columns `path` and `label`"),
+            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has 1 samples, but the training set has 2"),
+        ] {
+            assert_eq!(columns(changed.as_bytes(), &part).unwrap_err(), said);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Finished runs, opened again.
+//!
+//! A run folder is all that is needed: the recipe in it names the data, which are loaded again and
+//! must still be the ones the run was trained on.
+
+use super::manifest::{FORMAT, Manifest, RunResult};
+use super::saved::SavedModel;
+use crate::backbone::Model;
+use crate::data::noise::{self, NoisyPart};
+use crate::data::{self, Dataset, Part, validation};
+use crate::files;
+use crate::recipe::{self, EvalOn, Resolved};
+use crate::registry::Registry;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use tch::Device;
+
+/// A run that was carried out to its end.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its recipe.
+    pub resolved: Resolved,
+    /// What it was made with.
+    pub manifest: Manifest,
+    /// What it came to.
+    pub result: RunResult,
+}
+
+impl Finished {
+    /// Opens the folder of a run, or says why it is none.
+    pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
+        let shown = folder.display();
+        if !folder.is_dir() {
+            return Err(Error::Usage(format!("there is no folder `{shown}`; name the folder of a finished run")));
+        }
+        if !folder.join("recipe.toml").is_file() {
+            let below = below(folder, 3).map(|run| format!("; a run below it is `{}`", run.display()));
+            let below = below.unwrap_or_default();
+            return Err(Error::Usage(format!(
+                "`{shown}` is not the folder of a run, which has a `recipe.toml`{below}"
+            )));
+        }
+        let unfinished = || {
+            Error::Usage(format!("the run in `{shown}` is not finished; run the same command again to go on with it"))
+        };
+        let manifest: Manifest = files::read_json(&folder.join("manifest.json"))?.ok_or_else(unfinished)?;
+        let result: RunResult = files::read_json(&folder.join("result.json"))?.ok_or_else(unfinished)?;
+        if result.format != FORMAT {
+            let message = format!("has format {}; this program reads format {FORMAT}", result.format);
+            return Err(Error::Format { path: folder.join("result.json"), message });
+        }
+        let resolved = recipe::load(&folder.join("recipe.toml"), &[], registry)?;
+        Ok(Self { folder: folder.to_path_buf(), resolved, manifest, result })
+    }
+
+    /// The data set of the run, loaded again; refused if it is not what the run saw.
+    pub fn dataset(&self) -> Result<Dataset> {
+        let recipe = &self.resolved.recipe;
+        let dataset = data::load(&recipe.data, &recipe.images)?;
+        if dataset.hash != self.manifest.conditions.data {
+            return Err(Error::Failed(format!(
+                "the data have changed since `{}` was trained (hash `{}`, now `{}`); put them back, or train \
+                 again with `--force`",
+                self.folder.display(),
+                self.manifest.conditions.data,
+                dataset.hash
+            )));
+        }
+        Ok(dataset)
+    }
+
+    /// The samples the run was trained on, with the labels it was trained with, as its folder has
+    /// them; `train` is the training part of its data set.
+    pub fn training(&self, train: &Part) -> Result<NoisyPart> {
+        let recipe = &self.resolved.recipe;
+        let labels = noise::load(&self.folder.join("labels.csv"), train)?;
+        let training = labels.training_set(train, noise::removes_flipped(&recipe.noise))?;
+        match recipe.eval.on {
+            EvalOn::Test => Ok(training),
+            EvalOn::Validation => Ok(validation::set_aside(&training, recipe.eval.validation_share)?.0),
+        }
+    }
+
+    /// The trained network.
+    pub fn model(&self, device: Device) -> Result<Model> {
+        SavedModel::open(&self.folder)?.build(device)
+    }
+}
+
+/// Some run below a folder, at most `depth` folders down.
+fn below(folder: &Path, depth: usize) -> Option<PathBuf> {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).filter(|path| path.is_dir()).collect();
+    entries.sort();
+    entries.into_iter().find_map(|path| {
+        if path.join("recipe.toml").is_file() {
+            Some(path)
+        } else if depth > 1 {
+            below(&path, depth - 1)
+        } else {
+            None
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(folder: &Path) -> String {
+        Finished::open(folder, &Registry::built_in()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn folders_that_are_no_finished_run_are_refused_with_what_to_do() {
+        let base = tempfile::tempdir().unwrap();
+        assert!(message(&base.path().join("typo")).starts_with("there is no folder"));
+        assert!(message(base.path()).ends_with("which has a `recipe.toml`"));
+        let run = base.path().join("x/01234567/seed-0");
+        std::fs::create_dir_all(&run).unwrap();
+        std::fs::write(run.join("recipe.toml"), "").unwrap();
+        assert!(message(base.path()).contains(&format!("a run below it is `{}`", run.display())));
+        assert!(message(&run).contains("is not finished"));
+    }
+}

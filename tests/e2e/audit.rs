@@ -1,0 +1,171 @@
+//! `curricle audit` as a person with mislabelled pictures meets it.
+
+use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
+use std::collections::HashMap;
+
+/// A recipe that learns enough in a few seconds to tell most wrong labels.
+fn recipe(loss: &str, weights: &str) -> String {
+    small_recipe(loss, weights)
+        .replace("classes = 12\nper_class = 10", "classes = 16\nper_class = 20\njitter = 0.5")
+        .replace("width = 4", "width = 8")
+        .replace("size = 8", "size = 16")
+        .replace("epochs = 3", "epochs = 10")
+}
+
+/// A sandbox with a finished run, and the run's folder relative to it.
+fn finished(loss: &str, weights: &str) -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    sandbox.write("noisy.toml", recipe(loss, weights));
+    sandbox.curricle(["run", "noisy.toml"]).assert().success();
+    let run = run_folder(&sandbox.path("runs"));
+    let run = run.strip_prefix(sandbox.path("")).unwrap().to_str().unwrap().to_string();
+    (sandbox, run)
+}
+
+/// The rows of a CSV file without quotes, by title.
+fn rows(text: &str) -> Vec<HashMap<&str, &str>> {
+    let mut lines = text.lines();
+    let titles: Vec<_> = lines.next().unwrap().split(',').collect();
+    lines.map(|line| titles.iter().copied().zip(line.split(',')).collect()).collect()
+}
+
+#[test]
+fn wrong_labels_are_found_ranked_shown_and_corrected() {
+    let (sandbox, run) = finished("bspml", "balanced_self_paced");
+    let apply = ["audit", &run, "--json", "--apply", "clean.csv", "--relabel-above", "0.6"];
+    let report = sandbox.curricle(apply).assert().success().json();
+
+    // 8 training classes of 20 samples, 4 of each flipped.
+    let known = &report["known"];
+    assert_eq!((report["samples"].as_u64(), known["wrong"].as_u64()), (Some(160), Some(32)));
+    for (number, least) in [("precision", 0.7), ("recall", 0.7), ("auroc", 0.9), ("proposals_right", 0.7)] {
+        assert!(known[number].as_f64().unwrap() > least, "{number}: {known}");
+    }
+    assert_eq!(report["weights"], serde_json::json!({ "from": "run", "scheme": "balanced_self_paced" }));
+
+    let table = sandbox.read(format!("{run}/audit.csv"));
+    let table = rows(&table);
+    assert_eq!(table.len(), 160);
+    let suspects: Vec<_> = table.iter().filter(|row| row["suspected"] == "true").collect();
+    assert_eq!(suspects.len(), report["suspects"].as_array().unwrap().len());
+    assert!(suspects.iter().all(|row| row["label"] != row["proposed"]));
+    let suspicion: Vec<f64> = suspects.iter().map(|row| row["suspicion"].parse().unwrap()).collect();
+    assert!(suspicion.is_sorted_by(|a, b| a >= b), "{suspicion:?}");
+    let labels = sandbox.read(format!("{run}/labels.csv"));
+    let originals: HashMap<_, _> = rows(&labels).into_iter().map(|row| (row["path"], row["original"])).collect();
+    assert!(table.iter().all(|row| row["original"] == originals[row["path"]]));
+
+    let page = sandbox.read(format!("{run}/audit.html"));
+    let document = roxmltree::Document::parse_with_options(
+        &page,
+        roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() },
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let count = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).count();
+    assert_eq!(count("article"), suspects.len());
+    assert_eq!(count("script"), 0);
+    let links: Vec<_> = document.descendants().filter_map(|node| node.attribute("href")).collect();
+    let ids: Vec<_> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+    for link in links {
+        assert!(link.starts_with("data:image/") || ids.contains(&&link[1..]), "{link} leads nowhere");
+    }
+
+    // The cleaned labels are read by the next recipe, and what is left wrong is what was said.
+    let cleaned = &report["cleaned"]["counts"];
+    assert!(cleaned["wrong_after"].as_f64().unwrap() < 0.5 * cleaned["wrong_before"].as_f64().unwrap(), "{cleaned}");
+    let again = recipe("ms", "uniform")
+        .replace("name = \"uniform\"\nratio = 0.2", "name = \"list\"\npath = \"clean.csv\"\nlabels = \"names\"");
+    sandbox.write("clean.toml", again.replace("epochs = 10", "epochs = 1"));
+    sandbox.curricle(["run", "clean.toml", "--out", "again"]).assert().success();
+    let labels = std::fs::read_to_string(run_folder(&sandbox.path("again")).join("labels.csv")).unwrap();
+    let wrong = rows(&labels).iter().filter(|row| row["flipped"] == "true").count();
+    assert_eq!(wrong as f64 / 160.0, cleaned["wrong_after"].as_f64().unwrap());
+}
+
+#[test]
+fn a_run_without_weights_is_weighed_and_the_output_says_so() {
+    let (sandbox, run) = finished("ms", "uniform");
+    let said = sandbox.curricle(["audit", &run, "--out", "found", "--limit", "3"]).assert().success();
+    let text = said.stdout_text();
+    assert!(text.contains("the run gave every sample the same weight"), "{text}");
+    assert!(text.contains("against 32 known wrong labels"), "{text}");
+    let page = sandbox.read("found/audit.html");
+    assert_eq!(page.matches("<article").count(), 3);
+    assert!(page.contains("The 3 most suspicious are shown"));
+    assert!(!sandbox.path(&run).join("audit.html").exists());
+}
+
+#[test]
+fn what_cannot_be_audited_is_refused_with_what_to_do() {
+    let (sandbox, run) = finished("ms", "uniform");
+    // Long lines are wrapped in a frame, even within words that have a dash.
+    let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace() && *c != '│').collect::<String>();
+    let refused = |args: &[&str], said: &str| {
+        let message = sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
+        assert!(squeezed(&message).contains(&squeezed(said)), "{message}");
+    };
+    refused(&["audit", "runs"], &format!("a run below it is `{run}`"));
+    refused(&["audit", "rums"], "there is no folder `rums`");
+    refused(&["audit", &run, "--apply", "x.csv", "--relabel-above", "90"], "a share from 0 to 1");
+    let recipe = format!("{run}/recipe.toml");
+    let other = sandbox.read(&recipe).replace("jitter = 0.5", "jitter = 0.6");
+    sandbox.write(&recipe, other);
+    refused(&["audit", &run], "the data have changed since");
+    std::fs::remove_file(sandbox.path(format!("{run}/result.json"))).unwrap();
+    refused(&["audit", &run], "is not finished");
+}
+
+/// A grey picture of stripes in one of four directions, shifted and with some grain.
+fn stripes(direction: usize, number: usize) -> Vec<u8> {
+    let mut picture = b"P5 32 32 255 ".to_vec();
+    let mut grain = 12_345 + 977 * number as u32 + 31 * direction as u32;
+    for y in 0..32 {
+        for x in 0..32 {
+            let along = [x, y, x + y, x + 32 - y][direction] + number;
+            grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            picture.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
+        }
+    }
+    picture
+}
+
+#[test]
+fn ones_own_pictures_are_trained_on_and_audited() {
+    let sandbox = Sandbox::new();
+    let classes = ["across", "down", "falling", "rising"];
+    for (direction, class) in classes.iter().enumerate() {
+        for number in 0..12 {
+            sandbox.write(&format!("photos/{class}/{number:02}.pgm"), stripes(direction, number));
+        }
+    }
+    sandbox.write("photos/down/wrong.pgm", stripes(0, 20));
+    sandbox.write("photos/rising/wrong.pgm", stripes(2, 21));
+
+    let printed = sandbox.curricle(["audit", "--images", "photos", "--print-recipe"]).assert().success();
+    assert!(printed.stdout_text().contains("split = \"none\""), "{}", printed.stdout_text());
+    assert!(!sandbox.path("runs").exists());
+    let quick = ["--set", "images.size=32", "--set", "train.epochs=8", "--set", "backbone.width=8"];
+    let audit = |more: &[&str]| {
+        let mut args = vec!["audit", "--images", "photos"];
+        args.extend(quick.iter().chain(more).copied());
+        sandbox.curricle(args).assert()
+    };
+    let report = audit(&["--json", "--apply", "clean.csv", "--relabel-above", "0.5"]).success().json();
+    assert_eq!((report["samples"].as_u64(), report["known"].is_null()), (Some(50), true));
+    let suspects = report["suspects"].as_array().unwrap();
+    for (path, proposed) in [("down/wrong.pgm", "across"), ("rising/wrong.pgm", "falling")] {
+        let found = suspects.iter().find(|suspect| suspect["path"] == path);
+        assert!(found.is_some_and(|suspect| suspect["proposed"] == proposed), "{path}: {suspects:?}");
+    }
+
+    // The cleaned list is data of its own, and nothing is trained twice.
+    let run = report["run"].as_str().unwrap();
+    assert!(sandbox.path(run).join("audit.html").exists());
+    let list = ["audit", "--csv", "clean.csv", "--set", "data.root=photos", "--json"];
+    let again = sandbox.curricle(list.iter().chain(&quick).copied()).assert().success().json();
+    assert_eq!(again["samples"].as_u64(), Some(50));
+    assert!(audit(&[]).success().stderr_text().contains("trained before"));
+    std::fs::remove_file(sandbox.path("photos/down/wrong.pgm")).unwrap();
+    let changed = audit(&[]).failure().stderr_text();
+    assert!(changed.contains("the data have changed") && changed.contains("--force"), "{changed}");
+}

@@ -1,0 +1,65 @@
+//! The recipes that come with the program.
+
+use curricle_tests::{Printed, Sandbox, root};
+use std::path::{Path, PathBuf};
+
+/// All recipes below a folder, without those that others only build on.
+fn recipes(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        match path.is_dir() {
+            true if path.ends_with("base") => {}
+            true => found.extend(recipes(&path)),
+            false if path.ends_with("base.toml") || path.extension() != Some("toml".as_ref()) => {}
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+#[test]
+fn every_recipe_is_right_even_without_its_data() {
+    let sandbox = Sandbox::new();
+    let recipes = recipes(&root().join("recipes"));
+    assert!(recipes.len() > 30, "{recipes:?}");
+    let mut args = vec!["check", "--json"];
+    args.extend(recipes.iter().map(|path| path.to_str().unwrap()));
+    let report = sandbox.curricle(args).assert().success().json();
+    assert_eq!(report.as_array().unwrap().len(), recipes.len());
+}
+
+#[test]
+fn the_papers_recipes_describe_as_many_runs_as_its_page_says() {
+    let sandbox = Sandbox::new();
+    for (name, runs) in [
+        ("clean", 36),
+        ("clean-literal", 36),
+        ("clean-strokes", 18),
+        ("noise", 810),
+        ("noise-literal", 810),
+        ("noise-strokes", 81),
+        ("weights", 35),
+        ("weights-literal", 35),
+        ("weights-strokes", 35),
+        ("embedding", 36),
+        ("embedding-literal", 36),
+        ("embedding-strokes", 36),
+    ] {
+        let recipe = root().join(format!("recipes/paper/{name}.toml"));
+        let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
+        assert_eq!(report[0]["hashes"].as_array().map(Vec::len), Some(runs), "{name}");
+    }
+}
+
+#[test]
+fn printed_values_that_cannot_work_are_warned_of() {
+    let sandbox = Sandbox::new();
+    for (method, path) in [("ms", "loss.rho"), ("snr", "loss.neg_margin")] {
+        let recipe = root().join(format!("recipes/paper/literal/{method}.toml"));
+        let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
+        let problems = report[0]["problems"].as_array().unwrap();
+        assert!(problems.iter().any(|problem| problem["path"] == path), "{method}: {problems:?}");
+    }
+}
