@@ -2,7 +2,7 @@
 
 use super::checkpoint::to_safetensors;
 use super::manifest::{Conditions, FORMAT, Manifest};
-use crate::backbone::Model;
+use crate::backbone::{Model, normalisation};
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
 use crate::data::{self, Inputs, Part, validation};
 use crate::device::Compute;
@@ -61,6 +61,10 @@ pub(super) fn prepare<'a>(
     let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
     if let Some(weights) = model.weights() {
         tracing::info!("{}", weights.sentence());
+    }
+    if recipe.backbone.vision().is_some() {
+        let pixels = serde_json::to_string(&normalisation(&recipe.backbone)).unwrap_or_default();
+        tracing::info!("`{}` sees pixels normalised as {pixels}", recipe.backbone.name());
     }
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
