@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::eval::Metrics;
-use crate::run::{Conditions, FORMAT, Manifest, RunResult};
+use crate::run::{Conditions, FORMAT, RunResult};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -80,21 +80,11 @@ pub fn write(run: &Run, out: &Path) {
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
     write("recipe.toml", toml::to_string(&without_nulls(&run.settings)).unwrap());
     write("result.json", serde_json::to_string_pretty(&run.result).unwrap());
-    let manifest = Manifest {
-        format: FORMAT,
-        curricle: "0.1.0".into(),
-        libtorch: "2.13.0".into(),
-        recipe_hash: run.result.recipe_hash.clone(),
-        seed: run.seed(),
-        device: "cpu".into(),
-        threads: 1,
-        plugins: Vec::new(),
-        recipe_hash_without_plugins: String::new(),
-        weights: None,
-        conditions: run.result.conditions.clone(),
-        skipped_files: Vec::new(),
-    };
-    write("manifest.json", serde_json::to_string(&manifest).unwrap());
+    let manifest = json!({
+        "format": FORMAT, "curricle": "0.1.0", "libtorch": "2.13.0", "recipe_hash": run.result.recipe_hash,
+        "seed": run.seed(), "device": "cpu", "threads": 1, "conditions": run.result.conditions,
+    });
+    write("manifest.json", manifest.to_string());
     let mut metrics = String::from("{\"format\":\"curricle-metrics\",\"version\":1}\n");
     let recall = run.result.trained.recall[&1];
     for epoch in 0..=3 {

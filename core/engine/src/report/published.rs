@@ -49,18 +49,11 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
 
 /// The published value of what a run measured.
 pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
-    let (dataset, noise, method) = (dataset(run)?, noise_ratio(run)?, method(run)?);
+    let (dataset, noise, method) = (run.word("data.source")?, noise_ratio(run)?, method(run)?);
     let same = |r: &&Record| {
         r.dataset == dataset && (r.noise_ratio - noise).abs() < 1e-9 && r.method == method && r.metric == measure.name
     };
     RECORDS.iter().find(same).map(|record| record.value)
-}
-
-fn dataset(run: &Run) -> Option<&'static str> {
-    let source: String = run.word("data.source")?.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-    let known =
-        [("cub", "cub200"), ("cars", "cars196"), ("inshop", "inshop"), ("sop", "sop"), ("stanfordonline", "sop")];
-    known.iter().find(|(prefix, _)| source.starts_with(prefix)).map(|(_, name)| *name)
 }
 
 /// The share of wrong labels if they are as in the paper: none, or uniform and trained on. Values

@@ -238,7 +238,7 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     for row in summary.rows.iter().filter(|row| row.missing > 0) {
         let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));
         let runs = if row.missing == 1 { "1 run is".into() } else { format!("{} runs are", row.missing) };
-        caveats.push(format!("{runs} missing of `{}`{case}: its mean is over other seeds", row.method));
+        caveats.push(format!("{runs} missing of `{}`{case}: its mean leaves them out", row.method));
     }
     let seeds = summary.rows.iter().filter(|row| row.trained).map(|row| row.seeds.len());
     if seeds.clone().max() == Some(1) {

@@ -5,7 +5,7 @@ use super::svg::{Anchor, Svg, number, path, width};
 use std::fmt::Write;
 
 const WIDTH: f64 = 520.0;
-const PLOT: (f64, f64) = (56.0, 504.0);
+const PLOT: (f64, f64) = (64.0, 506.0);
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 300.0;
 const LEGEND_ROW: f64 = 22.0;
