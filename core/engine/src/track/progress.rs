@@ -86,6 +86,7 @@ impl Progress {
         };
         bar.set_style(style());
         let (now, steps_before) = (Instant::now(), epochs_done * steps_per_epoch + steps_done);
+        bar.set_position(steps_before);
         let progress = Self {
             mode,
             bar,
@@ -288,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_resumed_run_starts_where_it_was_and_forgets_the_old_speed() {
-        let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9, 0);
-        assert_eq!(progress.bar.position(), 900);
+        let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9, 20);
+        assert_eq!(progress.bar.position(), 920);
         assert_eq!(progress.time_left(), None, "no step, no estimate");
         progress.started = Instant::now() - Duration::from_secs(50);
         (0..50).for_each(|_| progress.advance(1, 1, None));
-        assert_eq!(progress.time_left().as_deref(), Some("50.0 s left"));
+        assert_eq!(progress.time_left().as_deref(), Some("30.0 s left"));
     }
 }
