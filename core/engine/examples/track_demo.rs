@@ -48,7 +48,7 @@ fn pretend(
     let options = (Kind::Float, Device::Cpu);
     let shade = Tensor::linspace(0, 255, 32 * 32, options).view([1, 1, 32, 32]);
     let images = ((Tensor::randint(160, [60, 1, 1, 1], options) + shade * 0.4).to_kind(Kind::Uint8)).contiguous();
-    let mut progress = Progress::new(ProgressMode::detect(false), EPOCHS, STEPS, epochs_done.unwrap_or(0));
+    let mut progress = Progress::new(ProgressMode::detect(false), EPOCHS, STEPS, epochs_done.unwrap_or(0), 0);
     for step in first + 1..=end {
         let (epoch, done) = ((step - 1) / STEPS + 1, step as f64 / (EPOCHS * STEPS) as f64);
         let value = (-2.0 * done).exp() + 0.05 * ((step * 7 + seed) as f64).sin();

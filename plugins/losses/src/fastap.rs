@@ -39,14 +39,15 @@ impl Loss for FastAp {
         let place = (squared_distances(&embeddings.points) * per_bin).clamp_max_(self.bins as f64);
 
         // A distance at u bins adds clamp(z + 1 - u, 0, 1) to the running histogram at node z, so
-        // [B, 2, B] masks times [B, L+2, B] ramps give H of positives and of negatives at once, from node -1 on.
-        let masks = Tensor::stack(&[&pairs.positive, &pairs.negative], 1).to_kind(kind);
+        // [B, 2, B] masks times [B, L+2, B] ramps give H of positives and of all at once, from node -1 on.
+        let either = pairs.negative.logical_or(&pairs.positive);
+        let masks = Tensor::stack(&[&pairs.positive, &either], 1).to_kind(kind);
         let ends = Tensor::arange(self.bins + 2, (kind, place.device())).unsqueeze(1);
         let ramps = (ends - place.unsqueeze(1)).clamp_(0.0, 1.0);
         let running = masks.bmm(&ramps.transpose(1, 2));
         let before = running.select(1, 0).narrow(1, 0, self.bins + 1);
         let positives = running.select(1, 0).narrow(1, 1, self.bins + 1);
-        let all = not_zero(&(&positives + running.select(1, 1).narrow(1, 1, self.bins + 1)));
+        let all = not_zero(&running.select(1, 1).narrow(1, 1, self.bins + 1));
         let precision = &positives / &all;
         let in_bin = &positives - before;
 
@@ -61,12 +62,13 @@ impl Loss for FastAp {
         let share = &counted / not_zero(&counted.sum(None));
         let value = share.dot(&(1.0 - &average_precision));
 
-        // With r = H⁺/H and q = h⁺/H the sum Σ_z h⁺_z r_z changes with H⁻_z by -q_z r_z, and with
-        // H⁺_z by r_z + q_z - r_(z+1) - q_z r_z; a distance in bin z lowers H_z alone.
+        // With r = H⁺/H and q = h⁺/H the sum Σ_z h⁺_z r_z changes with H_z by -q_z r_z, and with
+        // H⁺_z by r_z + q_z - r_(z+1); a distance in bin z lowers H_z alone.
         let rate = (in_bin / all).narrow(1, 0, self.bins);
-        let lost = &rate * precision.narrow(1, 0, self.bins);
-        let by_positive = rate + precision.narrow(1, 0, self.bins) - precision.narrow(1, 1, self.bins) - &lost;
-        let by_running = Tensor::stack(&[by_positive, -lost], 1);
+        let here = precision.narrow(1, 0, self.bins);
+        let lost = &rate * &here;
+        let gained = rate + here - precision.narrow(1, 1, self.bins);
+        let by_running = Tensor::stack(&[gained, -lost], 1);
         let bin = place.floor().clamp_max_(self.bins as f64 - 1.0).to_kind(Kind::Int64);
         let bins_of_both = bin.unsqueeze(1).expand([-1, 2, -1], false);
         let by_place = (by_running.gather(2, &bins_of_both, false) * masks).sum_dim_intlist(1, false, None);

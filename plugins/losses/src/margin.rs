@@ -4,6 +4,7 @@ use crate::distances::Distances;
 use crate::embeddings::{Embeddings, gradient_of_squared_distances};
 use crate::masks::{Masks, one_hot};
 use crate::means::not_zero;
+use crate::triplets::Triplets;
 use crate::{finite, not_negative};
 use curricle_sdk::prelude::*;
 
@@ -73,18 +74,16 @@ impl Loss for Margin {
         let kind = embeddings.points.kind();
         let pairs = Masks::of(batch);
         let distances = Distances::of(&embeddings.points);
-        // A triplet counts with the product of `w_a w_p` and `w_n`.
-        let (positive, negative) = pairs.to_kind(kind);
-        let (positive, negative) = match embeddings.weights(batch) {
-            Some(w) => (positive * w.unsqueeze(1) * &w, negative * w),
-            None => (positive, negative),
-        };
+        let triplets = Triplets::of(&pairs, embeddings.weights(batch).as_ref(), kind);
         let (as_positive, as_negative) = match self.sampling {
-            Sampling::All => all_triplets(&positive, &negative),
+            Sampling::All => all_triplets(&triplets),
             Sampling::DistanceWeighted => {
-                let dimensions = embeddings.points.size()[1];
-                let drawn = draw_negatives(&distances.plain, &pairs.negative, dimensions);
-                sampled_triplets(&positive, &negative, &drawn)
+                // In f32 whatever the precision, and one for every pair whatever the slots, so that
+                // the same numbers are drawn.
+                let uniform = Tensor::rand(distances.plain.size(), (Kind::Float, distances.plain.device()));
+                let uniform = triplets.of_slots(&uniform).to_kind(kind);
+                let drawn = draw_negatives(&distances.plain, &pairs.negative, &uniform, embeddings.points.size()[1]);
+                sampled_triplets(&triplets, &drawn)
             }
         };
 
@@ -96,13 +95,13 @@ impl Loss for Margin {
             }
         };
         let beyond = &distances.plain - boundary;
-        let pull = &beyond + self.margin;
+        let pull = triplets.of_slots(&beyond) + self.margin;
         let push = self.margin - beyond;
         let pulled = pull.relu().sign_() * as_positive;
         let pushed = push.relu().sign_() * as_negative;
-        let total = not_zero(&(&pulled + &pushed).sum(None));
-        let value = (pull * &pulled + push * &pushed).sum(None) / &total;
-        let slope = (pulled - pushed) / &total;
+        let total = not_zero(&(pulled.sum(None) + pushed.sum(None)));
+        let value = ((pull * &pulled).sum(None) + (push * &pushed).sum(None)) / &total;
+        let slope = triplets.slope(&pulled, &pushed) / &total;
         log.scalar("active_weight", || total);
 
         let gradient = gradient_of_squared_distances(&embeddings.points, &distances.slope_of_squared(&slope));
@@ -163,47 +162,46 @@ impl Loss for Margin {
     }
 }
 
-/// How much each pair counts as a positive and as a negative one, over all triplets.
-fn all_triplets(positive: &Tensor, negative: &Tensor) -> (Tensor, Tensor) {
-    let positives = positive.sum_dim_intlist(1, true, None);
-    let negatives = negative.sum_dim_intlist(1, true, None);
-    (positive * negatives, negative * positives)
+/// How much each slot counts as a positive pair and each pair as a negative one, over all triplets.
+fn all_triplets(triplets: &Triplets) -> (Tensor, Tensor) {
+    let Triplets { ap, an, .. } = triplets;
+    (ap * an.sum_dim_intlist(1, true, None), an * ap.sum_dim_intlist(1, true, None))
 }
 
-/// The same over the triplets `(a, p, drawn[a,p])`.
-fn sampled_triplets(positive: &Tensor, negative: &Tensor, drawn: &Drawn) -> (Tensor, Tensor) {
-    let as_positive = positive * negative.gather(1, &drawn.negatives, false) * &drawn.exists;
+/// The same over the triplets of each slot and the negative drawn for it.
+fn sampled_triplets(triplets: &Triplets, drawn: &Drawn) -> (Tensor, Tensor) {
+    let Triplets { ap, an, .. } = triplets;
+    let as_positive = ap * an.gather(1, &drawn.negatives, false) * &drawn.exists;
     // Not a scatter: on a GPU its sums depend on the order in which threads arrive.
-    let hits = one_hot(&drawn.negatives, negative.size()[1]).to_kind(as_positive.kind());
+    let hits = one_hot(&drawn.negatives, an.size()[1]).to_kind(as_positive.kind());
     let as_negative = as_positive.unsqueeze(1).bmm(&hits).squeeze_dim(1);
     (as_positive, as_negative)
 }
 
-/// One negative for every place of a row.
+/// One negative for every slot of a row.
 struct Drawn {
-    /// Its column `[B, B]`, i64.
+    /// Its column `[B, slots]`, i64.
     negatives: Tensor,
     /// Whether the row has any negative to draw `[B, 1]`.
     exists: Tensor,
 }
 
-/// Draws `B` negatives for each anchor, with replacement, by inverting the distribution function.
-fn draw_negatives(distances: &Tensor, negative: &Tensor, dimensions: i64) -> Drawn {
+/// Draws negatives for each anchor, with replacement, by inverting the distribution function at
+/// `uniform` `[B, slots]`, numbers from 0 to 1.
+fn draw_negatives(distances: &Tensor, negative: &Tensor, uniform: &Tensor, dimensions: i64) -> Drawn {
     let d = dimensions as f64;
     let excluded = distances.ge(FARTHEST).logical_or_(&negative.logical_not());
     let clipped = distances.clamp(NEAREST, FARTHEST);
     let log_inverse_density =
-        clipped.log() * (2.0 - d) + ((&clipped * &clipped) * -0.25 + 1.0).log() * ((3.0 - d) / 2.0);
+        clipped.log() * (2.0 - d) + ((&clipped * &clipped) * -0.25 + 1.0).log_() * ((3.0 - d) / 2.0);
     let log_weights = log_inverse_density.masked_fill(&excluded, f64::NEG_INFINITY);
     // Each row by its own maximum: by that of the batch whole rows underflow. An empty row has
     // -∞ there, which -∞ minus would turn into NaN.
     let top = log_weights.amax(1, true).clamp_min(f64::from(f32::MIN));
-    let cumulative = (log_weights - top).exp().cumsum(1, None);
+    let cumulative = (log_weights - top).exp_().cumsum(1, None);
     let total = cumulative.narrow(1, distances.size()[1] - 1, 1);
     // Strictly below the total, so that a place with weight is always hit.
     let below = total.nextafter(&total.zeros_like());
-    // In f32 whatever the precision, so that every precision draws the same numbers.
-    let uniform = Tensor::rand(distances.size(), (Kind::Float, distances.device())).to_kind(distances.kind());
     let points = (uniform * &total).minimum(&below);
     let negatives =
         points.searchsorted(&cumulative, false, true, "right", None::<&Tensor>).clamp_max(distances.size()[1] - 1);
@@ -223,6 +221,10 @@ mod tests {
         (row.repeat([6, 1]), negative.repeat([6, 1]))
     }
 
+    fn uniform(like: &Tensor) -> Tensor {
+        Tensor::rand(like.size(), (like.kind(), Device::Cpu))
+    }
+
     #[test]
     fn negatives_are_drawn_by_the_inverse_density_of_their_distance() {
         let d: f64 = 8.0;
@@ -239,7 +241,7 @@ mod tests {
         let rounds = 500;
         let mut hits = Tensor::zeros([6], (Kind::Double, Device::Cpu));
         for _ in 0..rounds {
-            let drawn = draw_negatives(&distances, &negative, d as i64);
+            let drawn = draw_negatives(&distances, &negative, &uniform(&distances), d as i64);
             hits += drawn.negatives.flatten(0, -1).bincount(None::<&Tensor>, 6);
         }
         let hits = Vec::<f64>::try_from(hits).unwrap();
@@ -256,7 +258,7 @@ mod tests {
         let (near, negative) = distances([0.0, 0.5, 0.6, 0.7, 0.8, 0.9]);
         let (far, _) = distances([0.0, 1.39, 1.39, 1.5, 1.5, 1.5]);
         let both = Tensor::cat(&[near.narrow(0, 0, 3), far.narrow(0, 0, 3)], 0).to_kind(Kind::Float);
-        let drawn = draw_negatives(&both, &negative, 512);
+        let drawn = draw_negatives(&both, &negative, &uniform(&both), 512);
         assert_eq!(drawn.exists.sum(Kind::Int64).int64_value(&[]), 6);
         let of_far = Vec::<i64>::try_from(drawn.negatives.narrow(0, 3, 3).flatten(0, -1)).unwrap();
         assert!(of_far.iter().all(|n| [1, 2].contains(n)), "{of_far:?}");
@@ -265,19 +267,23 @@ mod tests {
     #[test]
     fn a_row_without_near_enough_negatives_forms_no_triplets() {
         let (far, negative) = distances([0.0, 1.4, 1.5, 1.6, 1.7, 1.8]);
-        let drawn = draw_negatives(&far, &negative, 8);
+        let drawn = draw_negatives(&far, &negative, &uniform(&far), 8);
         assert_eq!(drawn.exists.sum(Kind::Int64).int64_value(&[]), 0);
-        let (as_positive, as_negative) = sampled_triplets(&far.ones_like(), &negative.to_kind(Kind::Double), &drawn);
+        let pairs = Masks { positive: negative.logical_not(), negative };
+        let triplets = Triplets::of(&pairs, None, Kind::Double);
+        let drawn = Drawn { negatives: triplets.of_slots(&drawn.negatives), exists: drawn.exists };
+        let (as_positive, as_negative) = sampled_triplets(&triplets, &drawn);
         assert_eq!((as_positive + as_negative).abs().sum(None).double_value(&[]), 0.0);
     }
 
     #[test]
     fn every_positive_pair_has_one_negative() {
         let (near, negative) = distances([0.0, 0.5, 0.6, 0.7, 0.8, 0.9]);
-        let ap = Tensor::from_slice(&[1.0, 0.0, 1.0, 1.0, 0.0, 0.0]).unsqueeze(0).repeat([6, 1]);
-        let drawn = draw_negatives(&near, &negative, 8);
-        let (as_positive, as_negative) = sampled_triplets(&ap, &negative.to_kind(Kind::Double), &drawn);
-        assert_eq!(as_positive, ap);
+        let positive = Tensor::from_slice(&[true, false, true, true, false, false]).unsqueeze(0).repeat([6, 1]);
+        let triplets = Triplets::of(&Masks { positive, negative: negative.shallow_clone() }, None, Kind::Double);
+        let drawn = draw_negatives(&near, &negative, &triplets.of_slots(&uniform(&near)), 8);
+        let (as_positive, as_negative) = sampled_triplets(&triplets, &drawn);
+        assert_eq!(as_positive, triplets.ap);
         let rows = Vec::<f64>::try_from(as_negative.sum_dim_intlist(1, false, None)).unwrap();
         assert_eq!(rows, [3.0; 6]);
     }

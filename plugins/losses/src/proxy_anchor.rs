@@ -31,6 +31,9 @@ impl Default for ProxyAnchor {
     }
 }
 
+/// Added to an exponent whose term does not count: far below all others, and faster than a mask.
+const NEVER: f64 = 1e30;
+
 impl Loss for ProxyAnchor {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
@@ -39,33 +42,32 @@ impl Loss for ProxyAnchor {
         let raw = proxies.detach().to_kind(kind);
         let classes = raw.size()[0];
         // Lengths divide the `[B, C]` cosines rather than the `[C, D]` proxies: fewer numbers.
-        let inverse = 1.0 / raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12);
+        let inverse = raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12).reciprocal_();
         let cosines = embeddings.points.mm(&raw.tr()) * &inverse;
 
-        let own = one_hot(batch.labels, classes);
-        let none = f64::NEG_INFINITY;
-        let mut pull = (&cosines - self.delta) * -self.alpha;
-        let mut push = (&cosines + self.delta) * self.alpha;
-        let mut present = own.to_kind(kind);
+        // A sample pulls its own proxy and pushes all others: -α or α, and one exponent for each.
+        let own = one_hot(batch.labels, classes).to_kind(kind);
+        let sign = &own * (-2.0 * self.alpha) + self.alpha;
+        let mut exponents = &cosines * &sign + self.alpha * self.delta;
+        let mut present = own.amax(0, false);
         if let Some(weights) = embeddings.weights(batch) {
             // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
-            let log_weights = weights.log().unsqueeze(1);
-            pull += &log_weights;
-            push += &log_weights;
-            present *= weights.sign().unsqueeze(1);
+            exponents += weights.log().unsqueeze(1);
+            present = (&own * weights.sign().unsqueeze(1)).amax(0, false);
         }
-        let (pull, pull_slope) = log_one_plus_sum_exp(&pull.masked_fill_(&own.logical_not(), none), 0);
-        let (push, push_slope) = log_one_plus_sum_exp(&push.masked_fill_(&own, none), 0);
-        let in_batch = not_zero(&present.amax(0, false).sum(None));
-        let pull = pull.sum(None) / &in_batch;
-        let push = push.sum(None) / classes as f64;
-        let slope = push_slope * (self.alpha / classes as f64) - pull_slope / &in_batch * self.alpha;
+        // Both log-sums at once, `[2, B, C]`: own samples first, then the others.
+        let left_out = Tensor::stack(&[&own - 1.0, -&own], 0) * NEVER;
+        let (sums, shares) = log_one_plus_sum_exp(&(left_out + exponents), 1);
+        let sums = sums.sum_dim_intlist([1i64, 2].as_slice(), false, None);
+        let in_batch = not_zero(&present.sum(None));
+        let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes as f64);
+        let slope = (shares.get(0) / in_batch + shares.get(1) / classes as f64) * sign;
 
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
-        let along = (&slope * cosines).sum_dim_intlist(0, false, None) * &inverse * &inverse;
-        let slope = slope * inverse;
+        let slope = slope * &inverse;
+        let along = (&slope * cosines).sum_dim_intlist(0, false, None) * -inverse;
         let by_embedding = slope.mm(&raw);
-        let by_proxy = slope.tr().mm(&embeddings.points).addcmul_(&raw, &-along.unsqueeze(1));
+        let by_proxy = slope.tr().mm(&embeddings.points).addcmul_(&raw, &along.unsqueeze(1));
         let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy);
         log.scalar("positive_term", || pull);
         log.scalar("negative_term", || push);

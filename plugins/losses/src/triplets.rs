@@ -68,9 +68,15 @@ impl Triplets {
     /// function's derivative in each triplet.
     pub fn mean(&self, values: &Tensor, slopes: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
         let total = not_zero(total);
-        // A pair is positive or negative, and empty slots add 0: no element gets two terms.
-        let slope = (-self.over_positives(slopes)).scatter_add_(1, &self.slots, &self.over_negatives(slopes));
+        let slope = self.slope(&self.over_negatives(slopes), &self.over_positives(slopes));
         (self.sum(values) / &total, slope / total)
+    }
+
+    /// The derivative by all distances `[B, B]`: `pulled` `[B, slots]` by those of the slots, less
+    /// `pushed` `[B, B]` by those of the negatives.
+    pub fn slope(&self, pulled: &Tensor, pushed: &Tensor) -> Tensor {
+        // A pair is positive or negative, and empty slots add 0: no element gets two terms.
+        (-pushed).scatter_add_(1, &self.slots, pulled)
     }
 }
 

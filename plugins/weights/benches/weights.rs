@@ -1,15 +1,13 @@
-//! Speed of ξ± and of the two solvers, as ratios and tables.
+//! Speed of ξ± against that of the bare matrix products, and of the exact solver.
 //!
 //! ```text
-//! cargo bench -p curricle-weights --bench weights -- [--samples N] [--features FILE]
+//! cargo bench -p curricle-weights --bench weights -- [--samples N] [--repetitions N]
 //! ```
 //!
-//! `FILE` is a safetensors file with `features [N,F]` and `labels [N]`, sorted by label; its first
-//! 100 classes are used for the comparison of the solvers. Without one, synthetic clusters are.
+//! `cargo bench -p curricle --bench solvers` compares the two solvers.
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
-use curricle_weights::exact;
 use curricle_weights::problem::Problem;
 use curricle_weights::solver::Solver;
 use curricle_weights::target::lambda_for_maw;
@@ -26,13 +24,9 @@ fn main() {
     let samples = value("--samples").and_then(|n| n.parse().ok()).unwrap_or(20_000);
     tch::manual_seed(1);
     println!("threads: {}\n", tch::get_num_threads());
-    xi_against_bare_products(samples, 512);
+    let repetitions = value("--repetitions").and_then(|n| n.parse().ok()).unwrap_or(5);
+    xi_against_bare_products(samples, 512, repetitions);
     exact_at_the_size_of_sop();
-    let data = match value("--features") {
-        Some(path) => features(path),
-        None => clusters(5_864, 100, 64, 0.9),
-    };
-    solvers_against_each_other(data);
 }
 
 /// Rows scaled to unit length.
@@ -50,24 +44,13 @@ fn clusters(samples: i64, classes: i64, size: i64, spread: f64) -> (Tensor, Vec<
     (unit(&(centres + Tensor::randn([samples, size], options) * spread)), labels)
 }
 
-/// The first 100 classes of a feature file, centred.
-fn features(path: &str) -> (Tensor, Vec<i64>) {
-    let all = Tensor::read_safetensors(path).expect("a safetensors file");
-    let get = |name: &str| &all.iter().find(|(n, _)| n == name).expect("`features` and `labels`").1;
-    let labels: Vec<i64> = Vec::try_from(get("labels")).expect("i64 labels");
-    let labels: Vec<i64> = labels.into_iter().take_while(|&label| label < 100).collect();
-    let rows = get("features").narrow(0, 0, labels.len() as i64).to_kind(Kind::Float);
-    (unit(&(&rows - rows.mean_dim([0i64].as_slice(), true, None))), labels)
-}
-
-/// A fifth of the labels moved to other classes, and which.
-fn with_noise(labels: &[i64]) -> (Vec<i64>, Vec<bool>) {
+/// A fifth of the labels moved to other classes.
+fn with_noise(labels: &[i64]) -> Vec<i64> {
     let mut rng = stream(2, "noise", 0, 0);
     let classes = labels.iter().max().map_or(0, |last| last + 1);
     let flipped: Vec<bool> = labels.iter().map(|_| rng.random::<f64>() < 0.2).collect();
     let noisy = labels.iter().zip(&flipped);
-    let noisy = noisy.map(|(&l, &f)| if f { (l + rng.random_range(1..classes)) % classes } else { l }).collect();
-    (noisy, flipped)
+    noisy.map(|(&l, &f)| if f { (l + rng.random_range(1..classes)) % classes } else { l }).collect()
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -75,12 +58,12 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn xi_against_bare_products(samples: i64, size: i64) {
+fn xi_against_bare_products(samples: i64, size: i64, repetitions: usize) {
     let (rows, labels) = clusters(samples, samples / 5, size, 1.0);
     let classes = Classes::new(&labels);
     let (mut bare, mut full) = (Vec::new(), Vec::new());
     // The first turn warms up.
-    for turn in 0..6 {
+    for turn in 0..=repetitions {
         let start = Instant::now();
         bare_products(&rows, 4096);
         let between = Instant::now();
@@ -110,7 +93,7 @@ fn bare_products(rows: &Tensor, tile: i64) {
 
 fn exact_at_the_size_of_sop() {
     let (rows, labels) = clusters(59_551, 11_318, 32, 0.5);
-    let (labels, _) = with_noise(&labels);
+    let labels = with_noise(&labels);
     let classes = Classes::new(&labels);
     let Xi { pos, neg } = xi(&rows, &classes, &CONSTANTS).expect("finite embeddings");
     let all = vec![1.0; labels.len()];
@@ -129,71 +112,4 @@ fn exact_at_the_size_of_sop() {
         println!("{share:>6} λ {maw:>8.4} {:>8} {norm:>10.1e} {solved:>8.3} {fitted:>8.3}", solution.sweeps);
     }
     println!();
-}
-
-fn solvers_against_each_other((rows, labels): (Tensor, Vec<i64>)) {
-    let (labels, flipped) = with_noise(&labels);
-    let classes = Classes::new(&labels);
-    let Xi { pos, neg } = xi(&rows, &classes, &CONSTANTS).expect("finite embeddings");
-    let all = vec![1.0; labels.len()];
-    let at = |lambda: f64| Problem { classes: &classes, xi_pos: &pos, xi_neg: &neg, lambda, mu: lambda };
-    let problem = at(lambda_for_maw(at, 0.8, &all, 1, 1));
-    println!(
-        "both solvers, {} samples in {} classes, 20 % noise, λ = μ = {:.3}",
-        labels.len(),
-        classes.count(),
-        problem.lambda
-    );
-    println!("{:<34} {:>9} {:>12} {:>8} {:>8} {:>8}", "", "seconds", "objective", "clean w", "noisy w", "AUROC");
-    let show = |name: &str, seconds: f64, weights: &[f64]| {
-        let mean = |wanted: bool| {
-            let chosen = weights.iter().zip(&flipped).filter(|(_, f)| **f == wanted);
-            let (sum, count) = chosen.fold((0.0, 0.0), |(s, n), (w, _)| (s + w, n + 1.0));
-            sum / count
-        };
-        println!(
-            "{name:<34} {seconds:>9.4} {:>12.6} {:>8.3} {:>8.3} {:>8.3}",
-            problem.objective(weights),
-            mean(false),
-            mean(true),
-            auroc(weights, &flipped)
-        );
-    };
-    show("start", 0.0, &all);
-    for sweeps in [1, 2, 4, 1000] {
-        let start = Instant::now();
-        let solution = exact::solve(&problem, &all, sweeps, 1e-9, stream(1, "bench", 0, 0));
-        show(&format!("exact, {} sweeps", solution.sweeps), start.elapsed().as_secs_f64(), &solution.weights);
-    }
-    let mean_size = labels.len() as f64 / classes.count() as f64;
-    for share in [0.03, 0.1, 0.3, 1.0, 3.0] {
-        for passes in [5, 20, 100] {
-            let iterations = Some(passes * labels.len());
-            let step = Some(share * mean_size);
-            let solver = Solver::DoublyStochastic { classes: 16, per_class: 4, step, decay: 1.0, iterations };
-            let start = Instant::now();
-            let solution = solver.solve(&problem, &all, 1, 1);
-            let name = format!("sampled, {passes} passes, step {:.1}", share * mean_size);
-            show(&name, start.elapsed().as_secs_f64(), &solution.weights);
-        }
-    }
-}
-
-/// Share of (wrong, right) pairs in which the wrong label has the lower weight; ties count half.
-fn auroc(weights: &[f64], flipped: &[bool]) -> f64 {
-    let split = |wanted: bool| {
-        let mut chosen: Vec<f64> =
-            weights.iter().zip(flipped).filter(|(_, f)| **f == wanted).map(|(w, _)| *w).collect();
-        chosen.sort_by(f64::total_cmp);
-        chosen
-    };
-    let (right, wrong) = (split(false), split(true));
-    let wins: f64 = wrong
-        .iter()
-        .map(|w| {
-            let (below, upto) = (right.partition_point(|r| r < w), right.partition_point(|r| r <= w));
-            (right.len() - upto) as f64 + 0.5 * (upto - below) as f64
-        })
-        .sum();
-    wins / (right.len() * wrong.len()) as f64
 }

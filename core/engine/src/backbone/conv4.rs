@@ -22,7 +22,8 @@ pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
         blocks = blocks
             .add(nn::conv2d(&path / "conv", input, width, 3, conv))
             .add(nn::batch_norm2d(&path / "norm", width, norm))
-            .add_fn(|x| x.relu().max_pool2d(2, 2, 0, 1, false));
+            // The same as the other way round, gradients included, on a quarter of the numbers.
+            .add_fn(|x| x.max_pool2d(2, 2, 0, 1, false).relu());
     }
     let module = nn::func_t(move |x, train| blocks.forward_t(x, train).adaptive_avg_pool2d([MAP, MAP]).flatten(1, -1));
     Network { module: Box::new(module), features: width * MAP * MAP }

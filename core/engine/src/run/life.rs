@@ -1,6 +1,6 @@
 //! The life of a run: prepare, train, weigh, evaluate, write down.
 
-use super::checkpoint::{self, Position};
+use super::checkpoint::{self, Checkpoint, Position};
 use super::manifest::{FORMAT, Manifest, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
@@ -80,7 +80,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     let run = Run::begin(resolved, options, folder);
     let outcome = run.and_then(|run| run.finish_training(stop)).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
-        tracing::error!("{error}");
+        tracing::error!(target: logging::FILE_ONLY, "{error}");
         if !matches!(error, Error::Interrupted(_)) {
             // Only for whoever looks at the folder; the error itself is what the caller gets.
             let _ = files::write(&failure, format!("{error}\n").as_bytes());
@@ -136,29 +136,23 @@ impl<'a> Run<'a> {
         let found = checkpoint::latest(&folder.file("checkpoints"))?;
         profile.count(Part::Setup, &mut stopwatch);
         let mut tracker = Tracker::create(folder.path(), found.as_ref().map(|c| c.position.global_step))?;
-        let memory = match found {
-            Some(checkpoint) => {
-                let position = checkpoint.position;
-                prepared.trainer.restore(&checkpoint.tensors, position.global_step)?;
-                prepared.trainer.epoch = position.epoch;
-                prepared.trainer.step = position.step;
-                prepared.trainer.meter = Meter::restore(position.meter);
-                tracing::info!("resumed in epoch {} after step {}", position.epoch + 1, position.global_step);
-                Memory {
-                    untrained: position.untrained,
-                    batches_hash: position.batches_hash,
-                    seconds_before: position.seconds,
-                }
-            }
+        let resumed = match found {
+            Some(checkpoint) => Some(resume(&mut prepared, checkpoint)?),
+            None => None,
+        };
+        let trainer = &prepared.trainer;
+        let (epochs, steps) = (resolved.recipe.train.epochs, trainer.batches()?.len() as u64);
+        let mut progress = Progress::new(options.progress, epochs, steps, trainer.epoch, trainer.step as u64);
+        let memory = match resumed {
+            Some(memory) => memory,
             None => {
                 describe(resolved, &mut tracker)?;
+                progress.activity("evaluating the untrained model");
                 let untrained = evaluate(&prepared, &mut tracker, &mut profile, resolved, 0)?;
+                progress.restart_clock();
                 Memory { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
         };
-        let trainer = &prepared.trainer;
-        let steps = trainer.batches()?.len() as u64;
-        let progress = Progress::new(options.progress, resolved.recipe.train.epochs, steps, trainer.epoch);
         let mut run = Self { resolved, folder, prepared, tracker, progress, started, profile, memory };
         if run.prepared.trainer.optimizer.steps() == 0 {
             run.checkpoint()?;
@@ -228,6 +222,7 @@ impl<'a> Run<'a> {
         self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
 
         if !trainer.components.weights.is_uniform() {
+            self.progress.activity("weighing samples");
             let mut stopwatch = self.profile.stopwatch();
             let embeddings =
                 if trainer.components.weights.needs_embeddings() { Some(embed_training(trainer)?) } else { None };
@@ -251,6 +246,7 @@ impl<'a> Run<'a> {
             self.profile.count(Part::Tracking, &mut stopwatch);
         }
         if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
+            self.progress.activity("evaluating");
             last.metrics = Some(evaluate(&self.prepared, &mut self.tracker, &mut self.profile, self.resolved, epoch)?);
         }
         let recall_at_1 = last.metrics.as_ref().and_then(|metrics| metrics.recall.get(&1).copied());
@@ -348,6 +344,18 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Puts the trainer back where a checkpoint was made.
+fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
+    let Checkpoint { position, tensors } = checkpoint;
+    let trainer = &mut prepared.trainer;
+    trainer.restore(&tensors, position.global_step)?;
+    trainer.epoch = position.epoch;
+    trainer.step = position.step;
+    trainer.meter = Meter::restore(position.meter);
+    tracing::info!("resumed in epoch {} after step {}", position.epoch + 1, position.global_step);
+    Ok(Memory { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
+}
+
 /// Warns of settings that will disappoint on the data as it really is.
 fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
     let facts = DataFacts {
@@ -355,8 +363,13 @@ fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
         embedding_size: usize::try_from(resolved.recipe.embedding.size).unwrap_or(0),
         batch_size: prepared.trainer.components.sampler.batch_size(),
     };
-    for warning in advice(resolved, Some(&facts)) {
-        tracing::warn!("{warning}");
+    for warning in advice(resolved, Some(&facts)).iter().map(ToString::to_string) {
+        // What the recipe alone tells has been said before the run began.
+        if resolved.warnings.iter().any(|said| said.to_string() == warning) {
+            tracing::warn!(target: logging::FILE_ONLY, "{warning}");
+        } else {
+            tracing::warn!("{warning}");
+        }
     }
 }
 

@@ -18,6 +18,9 @@ use tracing_subscriber::registry::LookupSpan;
 /// The log file of the run at work, if any. The run folder is known only after logging begins.
 static FILE: Mutex<Option<LogFile>> = Mutex::new(None);
 
+/// The target of what belongs into a run's `log.txt` but is told on the console in another way.
+pub const FILE_ONLY: &str = "curricle::file_only";
+
 struct LogFile {
     path: PathBuf,
     file: File,
@@ -36,7 +39,7 @@ pub fn init(verbosity: u8, colour: bool) {
         .fmt_fields(ConsoleFields)
         .with_ansi(colour)
         .with_writer(|| ConsoleWriter)
-        .with_filter(ours(level));
+        .with_filter(ours(level).with_target(FILE_ONLY, LevelFilter::OFF));
     let file =
         tracing_subscriber::fmt::layer().with_ansi(false).with_writer(FileMaker).with_filter(ours(LevelFilter::INFO));
     let _ = tracing_subscriber::registry().with(console).with(file).try_init();

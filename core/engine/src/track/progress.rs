@@ -77,16 +77,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress of so many epochs of so many steps, of which some may be done already.
-    pub fn new(mode: ProgressMode, epochs: u64, steps_per_epoch: u64, epochs_done: u64) -> Self {
+    /// Progress of so many epochs of so many steps, of which some epochs, and some steps of the next
+    /// one, may be done already.
+    pub fn new(mode: ProgressMode, epochs: u64, steps_per_epoch: u64, epochs_done: u64, steps_done: u64) -> Self {
         let bar = match mode {
             ProgressMode::Bar => BARS.add(ProgressBar::new(epochs * steps_per_epoch)),
             _ => ProgressBar::hidden(),
         };
         bar.set_style(style());
-        let (now, steps_before) = (Instant::now(), epochs_done * steps_per_epoch);
+        let (now, steps_before) = (Instant::now(), epochs_done * steps_per_epoch + steps_done);
         bar.set_position(steps_before);
-        Self {
+        let progress = Self {
             mode,
             bar,
             epochs,
@@ -103,7 +104,21 @@ impl Progress {
             last: now,
             training: Duration::ZERO,
             epoch_training: Duration::ZERO,
-        }
+        };
+        progress.show(None);
+        progress
+    }
+
+    /// What is done now, where it is not a step; said by a bar alone, until there is other news.
+    pub fn activity(&self, what: &str) {
+        self.show(Some(what));
+    }
+
+    /// Times count from now: what was done so far says nothing about the steps to come.
+    pub fn restart_clock(&mut self) {
+        self.last = Instant::now();
+        (self.started, self.epoch_started) = (self.last, self.last);
+        self.show(None);
     }
 
     /// Some steps are done, with their mean loss if it was read back.
@@ -116,13 +131,23 @@ impl Progress {
         self.epoch_training += took;
         self.last += took;
         self.loss = loss.or(self.loss);
-        if self.mode == ProgressMode::Bar {
-            let epoch = (self.epochs_done + 1).min(self.epochs);
-            self.bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
-            let rate = per_second(self.images, self.training);
-            let parts = [self.loss.map(loss_text), self.recall_at_1.map(recall_text), Some(rate), self.time_left()];
-            self.bar.set_message(parts.into_iter().flatten().collect::<Vec<_>>().join("  "));
-            self.bar.set_position(self.steps_before + self.steps);
+        self.show(None);
+    }
+
+    /// Brings the bar up to date.
+    fn show(&self, activity: Option<&str>) {
+        if self.mode != ProgressMode::Bar {
+            return;
+        }
+        self.bar.set_prefix(format!("epoch {}/{}", (self.epochs_done + 1).min(self.epochs), self.epochs));
+        let rate = (self.images > 0).then(|| per_second(self.images, self.training));
+        let left = self.time_left().filter(|_| self.epochs_done < self.epochs);
+        let parts = [self.loss.map(loss_text), self.recall_at_1.map(recall_text), rate, left, activity.map(Into::into)];
+        self.bar.set_message(parts.into_iter().flatten().collect::<Vec<_>>().join("  "));
+        self.bar.set_position(self.steps_before + self.steps);
+        if activity.is_some() {
+            // Bars are drawn only so often, and this may stand for long.
+            self.bar.force_draw();
         }
     }
 
@@ -137,6 +162,7 @@ impl Progress {
         self.epoch_started = self.last;
         self.epoch_images = 0;
         self.epoch_training = Duration::ZERO;
+        self.show(None);
     }
 
     /// Says something above the bar, or as a line of its own. Quiet runs say nothing.
@@ -248,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_one_line() {
-        let mut progress = Progress::new(ProgressMode::Quiet, 10, 4, 0);
+        let mut progress = Progress::new(ProgressMode::Quiet, 10, 4, 0, 0);
         progress.started = Instant::now() - Duration::from_secs(4);
         (0..4).for_each(|_| progress.advance(1, 64, Some(0.5)));
         progress.epochs_done = 1;
@@ -263,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_resumed_run_starts_where_it_was_and_forgets_the_old_speed() {
-        let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9);
-        assert_eq!(progress.bar.position(), 900);
+        let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9, 20);
+        assert_eq!(progress.bar.position(), 920);
         assert_eq!(progress.time_left(), None, "no step, no estimate");
         progress.started = Instant::now() - Duration::from_secs(50);
         (0..50).for_each(|_| progress.advance(1, 1, None));
-        assert_eq!(progress.time_left().as_deref(), Some("50.0 s left"));
+        assert_eq!(progress.time_left().as_deref(), Some("30.0 s left"));
     }
 }
