@@ -104,6 +104,11 @@ char *curricle_set_deterministic(bool wanted) {
   });
 }
 
+// tch's own passes a device, of which libtorch warns at every call.
+char *curricle_pin(const at::Tensor *tensor, at::Tensor **pinned) {
+  return guarded([&] { *pinned = new at::Tensor(tensor->pin_memory()); });
+}
+
 // Hands the gradient over and leaves none, so that the next backward pass need not add to zeros.
 char *curricle_take_grad(at::Tensor *parameter, at::Tensor **gradient) {
   return guarded([&] {

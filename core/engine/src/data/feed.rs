@@ -221,7 +221,7 @@ impl Tray {
         let side = files.settings().size as i64;
         let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
         let batch = match device {
-            Device::Cuda(_) => batch.and_then(|batch| batch.f_pin_memory(device)),
+            Device::Cuda(_) => batch.and_then(|batch| curricle_torch::pin(&batch)),
             _ => batch,
         };
         let batch = batch.map_err(|e| Error::Torch { during: "making room for a batch", source: e.into() })?;
