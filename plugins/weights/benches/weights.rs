@@ -4,7 +4,7 @@
 //! cargo bench -p curricle-weights --bench weights -- [--samples N] [--repetitions N]
 //! ```
 //!
-//! `cargo bench -p curricle --bench solvers` compares the two solvers.
+//! `cargo bench -p curricle-weights --bench solvers` compares the two solvers.
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;

@@ -26,8 +26,6 @@ pub struct Args {
     /// The folder of a finished run.
     #[arg(required_unless_present_any = ["images", "csv"])]
     run: Option<PathBuf>,
-    #[command(flatten)]
-    own: OwnArgs,
     /// Where `audit.csv` and `audit.html` go. Default: the run's folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -38,14 +36,17 @@ pub struct Args {
     #[arg(long, default_value_t = 10, value_name = "K")]
     neighbours: usize,
     #[command(flatten)]
-    apply: ApplyArgs,
-    #[command(flatten)]
     plugin: PluginArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
+    // Headings of help hold for all options after them.
+    #[command(flatten)]
+    own: OwnArgs,
+    #[command(flatten)]
+    apply: ApplyArgs,
 }
 
 /// Pictures without a run.

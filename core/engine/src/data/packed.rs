@@ -94,7 +94,9 @@ fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
 }
 
 fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>) -> Result<()> {
-    let temporary = tempfile::Builder::new().prefix(".filling-").tempfile_in(folder);
+    // Caches are shared; the umask still applies.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let temporary = tempfile::Builder::new().prefix(".filling-").permissions(mode).tempfile_in(folder);
     let mut temporary = temporary.map_err(Error::file("create", folder))?;
     let mut offset = (FRONT + ROW * files.len()) as u64;
     let mut rows = Vec::with_capacity(ROW * files.len());
