@@ -49,17 +49,17 @@ fn the_papers_recipes_describe_as_many_runs_as_its_page_says() {
     ] {
         let recipe = root().join(format!("recipes/paper/{name}.toml"));
         let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
-        assert_eq!(report[0]["hashes"].as_array().map(Vec::len), Some(runs), "{name}");
+        assert_eq!(report[0]["runs"], runs, "{name}");
     }
 }
 
 #[test]
 fn printed_values_that_cannot_work_are_warned_of() {
     let sandbox = Sandbox::new();
-    for (method, path) in [("ms", "loss.rho"), ("snr", "loss.neg_margin")] {
+    for (method, setting) in [("ms", "loss.rho"), ("snr", "loss.neg_margin")] {
         let recipe = root().join(format!("recipes/paper/literal/{method}.toml"));
         let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
         let problems = report[0]["problems"].as_array().unwrap();
-        assert!(problems.iter().any(|problem| problem["path"] == path), "{method}: {problems:?}");
+        assert!(problems.iter().any(|problem| problem["setting"] == setting), "{method}: {problems:?}");
     }
 }

@@ -77,6 +77,7 @@ fn report(path: &Path, plan: Option<&Plan>, problems: &[&Problem]) -> Value {
     json!({
         "recipe": path,
         "ok": plan.is_some(),
+        "runs": plan.map(|plan| plan.runs.len()),
         "hash": hashes.as_ref().filter(|all| all.len() == 1).map(|all| all[0].clone()),
         "hashes": hashes,
         "problems": problems.iter().map(|problem| problem.to_json()).collect::<Vec<_>>(),
