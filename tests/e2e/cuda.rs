@@ -115,7 +115,9 @@ fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_s
             assert!(steps(&rarely) > steps(&fewer));
             assert_eq!(syncs(&always) - syncs(&rarely), steps(&rarely) - 1, "{loss}: one for each logged step");
             assert_eq!(syncs(&rarely), syncs(&fewer), "{loss}: none for the others");
-            assert_eq!(counter(&always.stderr_text(), "items"), 0, "{loss}");
+            // A weight scheme may read a number at the end of an epoch; steps do not.
+            let items = |done: &Assert| counter(&done.stderr_text(), "items");
+            assert_eq!(items(&always), items(&fewer), "{loss}");
         }
     }
 }

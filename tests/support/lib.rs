@@ -132,6 +132,11 @@ impl Printed for Assert {
     }
 }
 
+/// A message without the frame around it and the line breaks in it.
+pub fn unwrapped(message: &str) -> String {
+    message.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A recipe that trains in about a second: few small characters, a narrow network.
 pub fn small_recipe(loss: &str, weights: &str) -> String {
     format!(
