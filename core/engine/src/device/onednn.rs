@@ -29,3 +29,15 @@ fn tiles_half_hidden() -> bool {
 fn tiles_half_hidden() -> bool {
     false
 }
+
+/// Tests run side by side, so this is settled before any of them begins.
+#[cfg(test)]
+#[used]
+// SAFETY: what stands in this section is called once with no arguments before `main`.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_TESTS: extern "C" fn() = {
+    extern "C" fn settle() {
+        avoid_half_hidden_tiles();
+    }
+    settle
+};
