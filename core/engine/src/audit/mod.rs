@@ -1,10 +1,10 @@
 //! Which samples are probably mislabelled, and what they should be called.
 //!
 //! A finished run gives embeddings and, from its weight scheme, a weight for every training sample.
-//! [`weights`] takes the weights of the run, or computes them where it had none; [`neighbours`] asks
-//! the nearest samples that are trusted; [`evidence`] puts both into one number and a ranking. The
-//! rest shows it: [`table`] as CSV, [`gallery`] as a page, [`cleaned`] as labels for the next run, and
-//! [`known`] says how good all this is where the wrong labels are known.
+//! `weights` takes the weights of the run, or computes them where it had none; `neighbours` asks
+//! the nearest samples that are trusted; `evidence` puts both into one number and a ranking. The
+//! rest shows it: `table` as CSV, `gallery` as a page, `cleaned` as labels for the next run, and
+//! `known` says how good all this is where the wrong labels are known.
 
 mod cleaned;
 mod defaults;
