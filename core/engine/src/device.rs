@@ -2,6 +2,7 @@
 
 mod compute;
 pub mod cuda;
+mod heap;
 pub mod libtorch;
 pub mod memory;
 mod missing;

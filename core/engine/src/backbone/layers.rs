@@ -4,6 +4,9 @@ use std::fmt::Display;
 use tch::Tensor;
 use tch::nn::{self, Module, ModuleT};
 
+/// Keeps batch norm from dividing by zero; torchvision's networks have it too.
+const EPSILON: f64 = 1e-5;
+
 /// A place in the tree of parameter names, and what holds for every layer below it.
 #[derive(Debug, Clone)]
 pub(super) struct Scope<'a> {
@@ -75,7 +78,7 @@ impl<'a> Scope<'a> {
     /// Batch norm whose tensors lie right here.
     pub fn norm(&self, channels: i64) -> Norm {
         // tch starts the scale at random numbers in [0, 1]; PyTorch and everybody else at 1.
-        let config = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..Default::default() };
+        let config = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), eps: EPSILON, ..Default::default() };
         let inner = nn::batch_norm2d(&self.path, channels, config);
         if self.frozen_norm {
             inner.ws.iter().chain(&inner.bs).for_each(|tensor| {
@@ -87,7 +90,8 @@ impl<'a> Scope<'a> {
 
     /// Convolution, batch norm and activation; the first two under names of their own.
     pub fn block(&self, names: (&str, &str), layer: Conv, activation: Activation) -> Block {
-        Block { conv: self.at(names.0).conv(layer), norm: self.at(names.1).norm(layer.output), activation }
+        let (conv, norm) = (self.at(names.0).conv(layer), self.at(names.1).norm(layer.output));
+        Block { layer, conv, norm, activation }
     }
 }
 
@@ -102,6 +106,22 @@ pub(super) struct Norm {
 impl ModuleT for Norm {
     fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
         self.inner.forward_t(x, train && !self.frozen)
+    }
+}
+
+impl Norm {
+    /// Whether it is a fixed scale and shift of each channel.
+    fn is_fixed(&self, train: bool) -> bool {
+        self.frozen || !train
+    }
+
+    /// That scale and shift.
+    fn scale_and_shift(&self) -> (Tensor, Tensor) {
+        let inner = &self.inner;
+        let scale = (&inner.running_var + EPSILON).rsqrt();
+        let scale = inner.ws.as_ref().map_or_else(|| scale.shallow_clone(), |ws| ws * &scale);
+        let shift = -(&inner.running_mean * &scale);
+        (scale, inner.bs.as_ref().map_or_else(|| shift.shallow_clone(), |bs| bs + &shift))
     }
 }
 
@@ -129,6 +149,7 @@ impl Activation {
 /// Convolution, batch norm, activation.
 #[derive(Debug)]
 pub(super) struct Block {
+    layer: Conv,
     conv: nn::Conv2D,
     norm: Norm,
     activation: Activation,
@@ -136,7 +157,24 @@ pub(super) struct Block {
 
 impl ModuleT for Block {
     fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
-        self.activation.apply(self.norm.forward_t(&self.conv.forward(x), train))
+        let normed = if self.norm.is_fixed(train) {
+            self.folded(x)
+        } else {
+            self.norm.forward_t(&self.conv.forward(x), train)
+        };
+        self.activation.apply(normed)
+    }
+}
+
+impl Block {
+    /// A fixed norm is part of the convolution: its kernels are scaled instead of the maps, which are far
+    /// larger. The same function with the same gradients.
+    fn folded(&self, x: &Tensor) -> Tensor {
+        let (scale, shift) = self.norm.scale_and_shift();
+        let shift = self.conv.bs.as_ref().map_or_else(|| shift.shallow_clone(), |bs| bs * &scale + &shift);
+        let kernels = &self.conv.ws * scale.view([-1, 1, 1, 1]);
+        let Conv { stride, padding, groups, .. } = self.layer;
+        x.conv2d(&kernels, Some(&shift), [stride; 2], [padding; 2], [1, 1], groups)
     }
 }
 

@@ -4,7 +4,8 @@ use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Sets the number of threads of libtorch and of rayon, and returns it.
+/// Sets the number of threads of libtorch and of rayon, and returns it; also readies the process for
+/// computing on the CPU.
 ///
 /// Default: `OMP_NUM_THREADS`, as everywhere in the field, else the number of physical cores:
 /// two threads on one core fight for its floating-point units. Must come before any parallel
@@ -17,6 +18,7 @@ pub fn set_threads(threads: Option<usize>) -> Result<usize> {
     };
     let for_torch = i32::try_from(threads).map_err(|_| Error::Usage(format!("`{threads}` threads are too many")))?;
 
+    super::heap::keep_freed_memory();
     super::onednn::avoid_half_hidden_tiles();
     // Fails if the pool is there already, which is all right if it has the size.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();

@@ -116,6 +116,10 @@ struct LastEpoch {
     loss: f64,
     weighting: Vec<(String, f64)>,
     columns: Vec<(String, Vec<f64>)>,
+    /// Embeddings of the training samples, if the weight update needed them.
+    training: Option<Tensor>,
+    /// Embeddings of the test samples, if they were evaluated.
+    test: Option<Tensor>,
 }
 
 impl<'a> Run<'a> {
@@ -148,7 +152,7 @@ impl<'a> Run<'a> {
             None => {
                 describe(resolved, &mut tracker)?;
                 progress.activity("evaluating the untrained model");
-                let untrained = evaluate(&prepared, &mut tracker, &mut profile, resolved, 0)?;
+                let (untrained, _) = evaluate(&prepared, &mut tracker, &mut profile, resolved, 0)?;
                 progress.restart_clock();
                 Memory { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
@@ -238,6 +242,7 @@ impl<'a> Run<'a> {
             let report = NoiseReport::new(&update.weights, &self.prepared.training.flipped);
             last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
             last.columns = update.columns;
+            last.training = embeddings;
             self.profile.count(Part::Weighting, &mut stopwatch);
             let shown = Weighted { part: &self.prepared.training.part, flipped: &self.prepared.training.flipped };
             let tracker = &mut self.tracker;
@@ -247,7 +252,10 @@ impl<'a> Run<'a> {
         }
         if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
             self.progress.activity("evaluating");
-            last.metrics = Some(evaluate(&self.prepared, &mut self.tracker, &mut self.profile, self.resolved, epoch)?);
+            let Self { prepared, tracker, profile, resolved, .. } = self;
+            let (metrics, embeddings) = evaluate(prepared, tracker, profile, resolved, epoch)?;
+            last.metrics = Some(metrics);
+            last.test = Some(embeddings);
         }
         let recall_at_1 = last.metrics.as_ref().and_then(|metrics| metrics.recall.get(&1).copied());
         self.progress.epoch_done(&EpochSummary { loss: last.loss, recall_at_1 });
@@ -289,12 +297,12 @@ impl<'a> Run<'a> {
         let model: Vec<_> =
             trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
         files::write(&self.folder.file("model.safetensors"), &checkpoint::to_safetensors(&model)?)?;
-        let embeddings = embed_training(trainer)?;
+        let embeddings = last.training.map_or_else(|| embed_training(trainer), Ok)?;
         let weights = trainer.weights.values();
         let table = self.folder.file("samples.csv");
         samples::write(&table, &self.prepared.training, weights, &last.columns, &embeddings)?;
         if recipe.track.projector {
-            self.write_projector()?;
+            self.write_projector(last.test)?;
         }
         self.profile.count(Part::Tracking, &mut stopwatch);
         let profile = self.log_profile();
@@ -328,9 +336,9 @@ impl<'a> Run<'a> {
         Ok(Outcome { folder: self.folder.path().into(), result, skipped: false, profile })
     }
 
-    fn write_projector(&self) -> Result<()> {
+    fn write_projector(&self, embeddings: Option<Tensor>) -> Result<()> {
         let Prepared { trainer, test, .. } = &self.prepared;
-        let embeddings = embed(&self.prepared, self.recipe().eval.batch_size)?;
+        let embeddings = embeddings.map_or_else(|| embed(&self.prepared, self.recipe().eval.batch_size), Ok)?;
         let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
         let on = match self.recipe().eval.on {
@@ -407,14 +415,14 @@ fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.hparams(&hparams)
 }
 
-/// Evaluates the model on the test or validation classes after `epoch` epochs.
+/// Evaluates the model on the test or validation classes after `epoch` epochs; also gives their embeddings.
 fn evaluate(
     prepared: &Prepared,
     tracker: &mut Tracker,
     profile: &mut Profile,
     resolved: &Resolved,
     epoch: u64,
-) -> Result<Metrics> {
+) -> Result<(Metrics, Tensor)> {
     let recipe = &resolved.recipe;
     let ends = epoch == 0 || epoch == recipe.train.epochs;
     let cluster = match recipe.eval.cluster {
@@ -439,7 +447,7 @@ fn evaluate(
     observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
     profile.count(Part::Tracking, &mut stopwatch);
-    Ok(metrics)
+    Ok((metrics, embeddings))
 }
 
 /// Says how often gradients overflowed, in networks where they can.
