@@ -157,11 +157,8 @@ pub(super) struct Block {
 
 impl ModuleT for Block {
     fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
-        let normed = if self.norm.is_fixed(train) {
-            self.folded(x)
-        } else {
-            self.norm.forward_t(&self.conv.forward(x), train)
-        };
+        let normed =
+            if self.norm.is_fixed(train) { self.folded(x) } else { self.norm.forward_t(&self.conv.forward(x), train) };
         self.activation.apply(normed)
     }
 }
@@ -181,4 +178,39 @@ impl Block {
 /// Max-pooling of 3×3 with stride 2.
 pub(super) fn halve(x: &Tensor, padding: i64, ceil: bool) -> Tensor {
     x.max_pool2d(3, 2, padding, 1, ceil)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::{Device, Kind};
+
+    #[test]
+    fn a_folded_norm_is_the_same_function_with_the_same_gradients() {
+        tch::manual_seed(0);
+        let variables = nn::VarStore::new(Device::Cpu);
+        let layer = conv(4, 6, 3).with_stride(2).with_bias();
+        let block = Scope::new(variables.root(), false).block(("conv", "norm"), layer, Activation::Silu);
+        let mut variables = variables;
+        variables.double();
+        tch::no_grad(|| variables.variables().values_mut().for_each(|t| drop(t.uniform_(0.5, 1.5))));
+        let x = Tensor::randn([2, 4, 9, 9], (Kind::Double, Device::Cpu)).set_requires_grad(true);
+        let apart = block.activation.apply(block.norm.forward_t(&block.conv.forward(&x), false));
+        let folded = block.forward_t(&x, false);
+        assert!(folded.allclose(&apart, 1e-12, 1e-12, false));
+
+        let inner = &block.norm.inner;
+        let leaves = [
+            &x,
+            &block.conv.ws,
+            block.conv.bs.as_ref().unwrap(),
+            inner.ws.as_ref().unwrap(),
+            inner.bs.as_ref().unwrap(),
+        ];
+        let direction = Tensor::randn_like(&folded);
+        let gradients = |y: &Tensor| Tensor::run_backward(&[(y * &direction).sum(Kind::Double)], &leaves, false, false);
+        for (a, b) in gradients(&apart).iter().zip(gradients(&folded)) {
+            assert!(a.abs().max().double_value(&[]) > 1e-3 && a.allclose(&b, 1e-10, 1e-10, false));
+        }
+    }
 }
