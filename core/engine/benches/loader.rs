@@ -14,6 +14,7 @@
 //! side.
 
 use curricle_engine::data::{self, View};
+use curricle_engine::device;
 use curricle_engine::recipe::{DataRecipe, FolderRecipe, ImagesRecipe, SplitRecipe};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ fn main() -> Result<(), Failure> {
         Some(folder) => PathBuf::from(folder).canonicalize()?,
         None => draw(drawn.path())?,
     };
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    device::set_threads(Some(threads))?;
     tch::set_num_threads(1);
 
     let recipe = DataRecipe::Folder(FolderRecipe { path: folder.clone(), split: SplitRecipe::None });

@@ -74,7 +74,11 @@ pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor 
 /// Second derivatives are not available.
 fn with_gradients(value: &Tensor, parts: &[(&Tensor, &Tensor)]) -> Tensor {
     let product = |(tensor, derivative): &(&Tensor, &Tensor)| {
-        tensor.flatten(0, -1).dot(&derivative.to_kind(tensor.kind()).flatten(0, -1)).to_kind(value.kind())
+        let (tensor, derivative) = (tensor.flatten(0, -1), derivative.flatten(0, -1));
+        if tensor.kind() == value.kind() {
+            return tensor.dot(&derivative);
+        }
+        tensor.dot(&derivative.to_kind(tensor.kind())).to_kind(value.kind())
     };
     let products = parts.iter().map(product).reduce(|sum, next| sum + next);
     let mut loss = products.unwrap_or_else(|| value.zeros_like());

@@ -1,8 +1,7 @@
 //! Proxy-Anchor (Kim et al., CVPR 2020).
 
 use crate::embeddings::Embeddings;
-use crate::masks::one_hot;
-use crate::means::{log_one_plus_sum_exp, not_zero};
+use crate::means::not_zero;
 use crate::{finite, positive};
 use curricle_sdk::prelude::*;
 
@@ -41,31 +40,33 @@ impl Loss for ProxyAnchor {
         let kind = embeddings.points.kind();
         let raw = proxies.detach().to_kind(kind);
         let classes = raw.size()[0];
-        // Lengths divide the `[B, C]` cosines rather than the `[C, D]` proxies: fewer numbers.
+        // Lengths divide the `[B, C]` cosines rather than the `[C, D]` proxies: fewer numbers. z = -α cos.
         let inverse = raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12).reciprocal_();
-        let cosines = embeddings.points.mm(&raw.tr()) * &inverse;
+        let scale = &inverse * -self.alpha;
+        let z = embeddings.points.mm(&raw.tr()).g_mul_(&scale);
 
-        // A sample pulls its own proxy and pushes all others: -α or α, and one exponent for each.
-        let own = one_hot(batch.labels, classes).to_kind(kind);
-        let sign = &own * (-2.0 * self.alpha) + self.alpha;
-        let mut exponents = &cosines * &sign + self.alpha * self.delta;
+        let own = z.zeros_like().scatter_value_(1, &batch.labels.unsqueeze(1), 1.0);
         let mut present = own.amax(0, false);
+        // Exponents of both sums, `[2, B, C]`: a sample pulls its own proxy and pushes all others.
+        let out = &own * NEVER;
+        let mut exponents = Tensor::stack(&[&z + (&out - NEVER), (&z + out).neg_()], 0);
         if let Some(weights) = embeddings.weights(batch) {
             // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
             exponents += weights.log().unsqueeze(1);
-            present = (&own * weights.sign().unsqueeze(1)).amax(0, false);
+            present = (own * weights.sign().unsqueeze(1)).amax(0, false);
         }
-        // Both log-sums at once, `[2, B, C]`: own samples first, then the others.
-        let left_out = Tensor::stack(&[&own - 1.0, -&own], 0) * NEVER;
-        let (sums, shares) = log_one_plus_sum_exp(&(left_out + exponents), 1);
-        let sums = sums.sum_dim_intlist([1i64, 2].as_slice(), false, None);
-        let in_batch = not_zero(&present.sum(None));
-        let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes as f64);
-        let slope = (shares.get(0) / in_batch + shares.get(1) / classes as f64) * sign;
+        // log(1 + Σ e^(z+αδ)) is minus the logarithm of the share that one more exponent of -αδ has in the sum.
+        let exponents = exponents.pad([0, 0, 0, 1], "constant", -self.alpha * self.delta);
+        let samples = z.size()[0];
+        let sums = exponents.log_softmax(1, None).select(1, samples).sum_dim_intlist(1, false, None).neg_();
+        let shares = exponents.softmax(1, None).narrow(1, 0, samples);
+        let (in_batch, classes) = (not_zero(&present.sum(None)), classes as f64);
+        let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes);
+        let by_z = shares.get(0) / in_batch - shares.get(1) / classes;
 
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
-        let slope = slope * &inverse;
-        let along = (&slope * cosines).sum_dim_intlist(0, false, None) * -inverse;
+        let slope = by_z * scale;
+        let along = (&slope * z).sum_dim_intlist(0, false, None) * inverse / self.alpha;
         let by_embedding = slope.mm(&raw);
         let by_proxy = slope.tr().mm(&embeddings.points).addcmul_(&raw, &along.unsqueeze(1));
         let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy);
