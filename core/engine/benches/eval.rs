@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Both sides work on the same data with the same number of threads, taking turns, so that a busy
-//! machine is busy for both; ratios are of medians. `benches/eval_peer.py` is the other side.
+//! machine is busy for both; ratios are of medians. `benches/eval_peer.py` is the other side. If faiss takes
+//! several times as long, its OpenBLAS may not know the processor: set `OPENBLAS_CORETYPE`, e.g. to `SkylakeX`.
 //! `memory` evaluates a set of the size of SOP's test part and prints the peak above the
 //! embeddings and what the process took before there were any.
 
