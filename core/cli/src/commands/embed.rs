@@ -16,10 +16,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run's folder, or an exported model.
+    #[arg(value_parser = super::existing)]
     model: PathBuf,
     /// A folder of pictures (of folders, one for each class, if they have labels), or a list: a CSV
     /// file of `path,label` or a text file with one path on each line.
-    #[arg(long, value_name = "PATH", required_unless_present = "data", conflicts_with = "data")]
+    #[arg(long, value_name = "PATH", required_unless_present = "data", conflicts_with = "data", value_parser = super::existing)]
     images: Option<PathBuf>,
     /// The run's own data instead: its training or its test classes.
     #[arg(long, value_enum)]

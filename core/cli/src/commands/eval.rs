@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Safetensors file with the embeddings and labels
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = super::existing)]
     file: PathBuf,
     /// Values of K for Recall@K
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8")]

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run's folder, or a model exported as safetensors.
+    #[arg(value_parser = super::existing)]
     model: PathBuf,
     /// What to write.
     #[arg(long, value_enum, default_value = "torchscript")]

@@ -28,6 +28,12 @@ use curricle_engine::device::DeviceChoice;
 use curricle_engine::registry::Registry;
 use std::path::PathBuf;
 
+/// A file or folder that is to be read: whoever names one that is not there has mistyped it.
+fn existing(path: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(path);
+    if path.exists() { Ok(path) } else { Err("there is no such file or folder".into()) }
+}
+
 /// Libraries named on the command line.
 #[derive(Debug, clap::Args)]
 pub struct PluginArgs {

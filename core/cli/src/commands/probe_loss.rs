@@ -25,7 +25,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
     /// Safetensors file to read.
-    #[arg(long = "in", value_name = "FILE")]
+    #[arg(long = "in", value_name = "FILE", value_parser = super::existing)]
     input: PathBuf,
     /// Safetensors file to write.
     #[arg(long = "out", value_name = "FILE")]

@@ -92,6 +92,11 @@ impl Measure {
         run.result.untrained.scalars().into_iter().find(|(name, _)| *name == self.name).map(|(_, value)| value)
     }
 
+    /// A standard deviation as tables show it, with as many decimals as the mean before it.
+    pub fn show_std(&self, std: f64, mean: f64) -> String {
+        if !self.percent && (10.0..1000.0).contains(&mean.abs()) { format!("{std:.1}") } else { self.show(std) }
+    }
+
     /// A value, or half a confidence interval, as tables show it.
     pub fn show(&self, value: f64) -> String {
         let shown = if self.percent {
@@ -138,5 +143,6 @@ mod tests {
         assert_eq!(recall.show(-0.0006), "-0.1");
         let maw = Measure::named("maw");
         assert_eq!([maw.show(0.8), maw.show(12.34), maw.show(1e-7)], ["0.800", "12.3", "1.00e-7"]);
+        assert_eq!([maw.show_std(9.8312, 17.1), maw.show_std(0.0512, 0.8)], ["9.8", "0.051"]);
     }
 }

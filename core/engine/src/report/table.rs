@@ -196,7 +196,10 @@ fn columns(rows: &[&Row], summary: &Summary) -> Vec<Column> {
         if has(|value| value.published.is_some()) {
             add("published", |measure, value| {
                 let Published { mean, std } = value.published?;
-                Some(Content::Number { mean: measure.show(mean), std: std.map(|std| measure.show(std)) }.into())
+                Some(
+                    Content::Number { mean: measure.show(mean), std: std.map(|std| measure.show_std(std, mean)) }
+                        .into(),
+                )
             });
         }
     }
@@ -209,8 +212,9 @@ fn value_cell(measure: &Measure, value: &Value) -> Cell {
         Some(2) => Mark::Second,
         _ => Mark::None,
     };
-    let std = value.spread.std.map(|std| measure.show(std));
-    Cell { content: Content::Number { mean: measure.show(value.spread.mean), std }, mark }
+    let mean = value.spread.mean;
+    let std = value.spread.std.map(|std| measure.show_std(std, mean));
+    Cell { content: Content::Number { mean: measure.show(mean), std }, mark }
 }
 
 fn signed(measure: &Measure, difference: f64) -> Cell {

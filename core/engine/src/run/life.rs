@@ -1,25 +1,22 @@
 //! The life of a run: prepare, train, weigh, evaluate, write down.
 
 use super::checkpoint::{self, Checkpoint, Position};
-use super::manifest::{FORMAT, Manifest, RunResult};
+use super::evaluation::{embed_test, embed_training, evaluate};
+use super::manifest::{FORMAT, RunResult};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
-use super::{RunFolder, plugins, samples};
-use crate::data::noise;
-use crate::device::{self, DeviceChoice, memory};
-use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
+use super::{RunFolder, front_matter, plugins, samples};
+use crate::device::{self, DeviceChoice};
+use crate::eval::Metrics;
 use crate::files;
-use crate::recipe::{ClusterWhen, EvalOn, Recipe, Resolved, advice};
+use crate::recipe::{EvalOn, Recipe, Resolved};
 use crate::track::projector::{self, Points};
-use crate::track::{
-    EpochSummary, HParams, Part, Profile, ProfileSummary, Progress, ProgressMode, Status, Tracker, logging,
-};
+use crate::track::{EpochSummary, Part, Profile, ProfileSummary, Progress, ProgressMode, Status, Tracker, logging};
 use crate::train::meter::Meter;
 use crate::train::noise_report::NoiseReport;
 use crate::train::stop::Stop;
 use crate::train::{EpochEnd, Trainer, weighting};
 use crate::{Error, Result};
-use curricle_sdk::DataFacts;
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -134,8 +131,8 @@ impl<'a> Run<'a> {
         let mut stopwatch = profile.stopwatch();
         let mut prepared = prepare(resolved, device, threads, options.image_cache.as_deref())?;
         prepared.trainer.profiled = profile.wanted();
-        warn_of_degenerate_settings(resolved, &prepared);
-        write_front_matter(resolved, &folder, &prepared)?;
+        front_matter::warn_of_degenerate_settings(resolved, &prepared);
+        front_matter::write(resolved, &folder, &prepared)?;
 
         let found = checkpoint::latest(&folder.file("checkpoints"))?;
         profile.count(Part::Setup, &mut stopwatch);
@@ -150,7 +147,7 @@ impl<'a> Run<'a> {
         let memory = match resumed {
             Some(memory) => memory,
             None => {
-                describe(resolved, &mut tracker)?;
+                front_matter::describe(resolved, &mut tracker)?;
                 progress.activity("evaluating the untrained model");
                 let (untrained, _) = evaluate(&prepared, &mut tracker, &mut profile, resolved, 0)?;
                 progress.restart_clock();
@@ -338,7 +335,7 @@ impl<'a> Run<'a> {
 
     fn write_projector(&self, embeddings: Option<Tensor>) -> Result<()> {
         let Prepared { trainer, test, .. } = &self.prepared;
-        let embeddings = embeddings.map_or_else(|| embed(&self.prepared, self.recipe().eval.batch_size), Ok)?;
+        let embeddings = embeddings.map_or_else(|| embed_test(&self.prepared, self.recipe().eval.batch_size), Ok)?;
         let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
         let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
         let on = match self.recipe().eval.on {
@@ -364,119 +361,12 @@ fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
     Ok(Memory { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
 }
 
-/// Warns of settings that will disappoint on the data as it really is.
-fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
-    let facts = DataFacts {
-        class_sizes: &prepared.training.part.class_sizes(),
-        embedding_size: usize::try_from(resolved.recipe.embedding.size).unwrap_or(0),
-        batch_size: prepared.trainer.components.sampler.batch_size(),
-    };
-    for warning in advice(resolved, Some(&facts)).iter().map(ToString::to_string) {
-        // What the recipe alone tells has been said before the run began.
-        if resolved.warnings.iter().any(|said| said.to_string() == warning) {
-            tracing::warn!(target: logging::FILE_ONLY, "{warning}");
-        } else {
-            tracing::warn!("{warning}");
-        }
-    }
-}
-
-/// The resolved recipe, the manifest and the labels; or a refusal to go on with another's run.
-fn write_front_matter(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared) -> Result<()> {
-    let path = folder.file("manifest.json");
-    match files::read_json::<Manifest>(&path)? {
-        Some(begun) => {
-            prepared.manifest.check_resumable(&begun, folder.path())?;
-            if begun.threads != prepared.manifest.threads {
-                let (before, now) = (begun.threads, prepared.manifest.threads);
-                tracing::warn!(
-                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
-                );
-            }
-        }
-        None => {
-            files::write(&folder.file("recipe.toml"), resolved.to_toml().as_bytes())?;
-            noise::save(&folder.file("labels.csv"), &prepared.original, &prepared.noise)?;
-            files::write_json(&path, &prepared.manifest)?;
-        }
-    }
-    Ok(())
-}
-
-/// The recipe as text and as hyperparameters.
-fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
-    tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
-    let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;
-    let hparams = HParams::from_settings(resolved.hash(), &settings)
-        .without("seed")
-        .without("description")
-        .without("method")
-        .without("case");
-    tracker.hparams(&hparams)
-}
-
-/// Evaluates the model on the test or validation classes after `epoch` epochs; also gives their embeddings.
-fn evaluate(
-    prepared: &Prepared,
-    tracker: &mut Tracker,
-    profile: &mut Profile,
-    resolved: &Resolved,
-    epoch: u64,
-) -> Result<(Metrics, Tensor)> {
-    let recipe = &resolved.recipe;
-    let ends = epoch == 0 || epoch == recipe.train.epochs;
-    let cluster = match recipe.eval.cluster {
-        ClusterWhen::Always => true,
-        ClusterWhen::Ends => ends,
-        ClusterWhen::Never => false,
-    };
-    let options = EvalOptions {
-        recall_at: recipe.eval.recall_at.clone(),
-        cluster: cluster.then_some(ClusterOptions { restarts: recipe.eval.restarts, seed: recipe.seed }),
-    };
-    let started = Instant::now();
-    let mut stopwatch = profile.stopwatch();
-    let embeddings = embed(prepared, recipe.eval.batch_size)?;
-    let test = &prepared.test;
-    let metrics = eval::evaluate(
-        &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
-        &options,
-    )?;
-    profile.count(Part::Evaluation, &mut stopwatch);
-    let step = prepared.trainer.optimizer.steps();
-    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
-    tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
-    profile.count(Part::Tracking, &mut stopwatch);
-    Ok((metrics, embeddings))
-}
-
 /// Says how often gradients overflowed, in networks where they can.
 fn log_skipped_steps(trainer: &Trainer) {
     if let Some(scale) = &trainer.loss_scale {
         let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());
         tracing::info!("f16: {skipped} of {steps} steps were skipped because gradients overflowed");
     }
-}
-
-fn embed(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
-    let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
-    embedded.map_err(|e| explain_memory(e, &prepared.trainer))
-}
-
-fn embed_training(trainer: &Trainer) -> Result<Tensor> {
-    let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
-    embedded.map_err(|e| explain_memory(e, trainer))
-}
-
-/// What to do if the memory of the device was not enough for embedding.
-fn explain_memory(error: Error, trainer: &Trainer) -> Error {
-    memory::explain(error, trainer.model.device(), || {
-        let (batch, inputs) = (trainer.recipe.eval.batch_size, trainer.data.inputs.layout());
-        memory::Need {
-            what: format!("embedding {batch} samples of {inputs} at a time in {}", trainer.recipe.train.precision),
-            remedy: "try a smaller `eval.batch_size`; the last checkpoint is kept".into(),
-        }
-    })
 }
 
 /// Hash of all batches so far: two runs with the same hash were trained on the same sequence.

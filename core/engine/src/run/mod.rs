@@ -2,8 +2,10 @@
 
 pub mod checkpoint;
 mod embed;
+mod evaluation;
 mod finished;
 mod folder;
+mod front_matter;
 mod life;
 mod manifest;
 mod observe;

@@ -1,0 +1,70 @@
+//! Embedding and evaluating the model of a run.
+
+use super::observe;
+use super::prepare::Prepared;
+use crate::device::memory;
+use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
+use crate::recipe::{ClusterWhen, Resolved};
+use crate::track::{Part, Profile, Tracker};
+use crate::train::Trainer;
+use crate::{Error, Result};
+use std::time::Instant;
+use tch::Tensor;
+
+/// Evaluates the model on the test or validation classes after `epoch` epochs; also gives their embeddings.
+pub(super) fn evaluate(
+    prepared: &Prepared,
+    tracker: &mut Tracker,
+    profile: &mut Profile,
+    resolved: &Resolved,
+    epoch: u64,
+) -> Result<(Metrics, Tensor)> {
+    let recipe = &resolved.recipe;
+    let ends = epoch == 0 || epoch == recipe.train.epochs;
+    let cluster = match recipe.eval.cluster {
+        ClusterWhen::Always => true,
+        ClusterWhen::Ends => ends,
+        ClusterWhen::Never => false,
+    };
+    let options = EvalOptions {
+        recall_at: recipe.eval.recall_at.clone(),
+        cluster: cluster.then_some(ClusterOptions { restarts: recipe.eval.restarts, seed: recipe.seed }),
+    };
+    let started = Instant::now();
+    let mut stopwatch = profile.stopwatch();
+    let embeddings = embed_test(prepared, recipe.eval.batch_size)?;
+    let test = &prepared.test;
+    let metrics = eval::evaluate(
+        &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
+        &options,
+    )?;
+    profile.count(Part::Evaluation, &mut stopwatch);
+    let step = prepared.trainer.optimizer.steps();
+    observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
+    tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
+    profile.count(Part::Tracking, &mut stopwatch);
+    Ok((metrics, embeddings))
+}
+
+/// Embeddings of the samples that are evaluated.
+pub(super) fn embed_test(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
+    let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
+    embedded.map_err(|e| explain_memory(e, &prepared.trainer))
+}
+
+/// Embeddings of the training samples, as they are and not as they are shown in training.
+pub(super) fn embed_training(trainer: &Trainer) -> Result<Tensor> {
+    let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
+    embedded.map_err(|e| explain_memory(e, trainer))
+}
+
+/// What to do if the memory of the device was not enough for embedding.
+fn explain_memory(error: Error, trainer: &Trainer) -> Error {
+    memory::explain(error, trainer.model.device(), || {
+        let (batch, inputs) = (trainer.recipe.eval.batch_size, trainer.data.inputs.layout());
+        memory::Need {
+            what: format!("embedding {batch} samples of {inputs} at a time in {}", trainer.recipe.train.precision),
+            remedy: "try a smaller `eval.batch_size`; the last checkpoint is kept".into(),
+        }
+    })
+}

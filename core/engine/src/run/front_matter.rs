@@ -1,0 +1,61 @@
+//! What is said and written down before a run begins.
+
+use super::RunFolder;
+use super::manifest::Manifest;
+use super::prepare::Prepared;
+use crate::data::noise;
+use crate::recipe::{Resolved, advice};
+use crate::track::{HParams, Tracker, logging};
+use crate::{Error, Result, files};
+use curricle_sdk::DataFacts;
+
+/// Warns of settings that will disappoint on the data as it really is.
+pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
+    let facts = DataFacts {
+        class_sizes: &prepared.training.part.class_sizes(),
+        embedding_size: usize::try_from(resolved.recipe.embedding.size).unwrap_or(0),
+        batch_size: prepared.trainer.components.sampler.batch_size(),
+    };
+    for warning in advice(resolved, Some(&facts)).iter().map(ToString::to_string) {
+        // What the recipe alone tells has been said before the run began.
+        if resolved.warnings.iter().any(|said| said.to_string() == warning) {
+            tracing::warn!(target: logging::FILE_ONLY, "{warning}");
+        } else {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// The resolved recipe, the manifest and the labels; or a refusal to go on with another's run.
+pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared) -> Result<()> {
+    let path = folder.file("manifest.json");
+    match files::read_json::<Manifest>(&path)? {
+        Some(begun) => {
+            prepared.manifest.check_resumable(&begun, folder.path())?;
+            if begun.threads != prepared.manifest.threads {
+                let (before, now) = (begun.threads, prepared.manifest.threads);
+                tracing::warn!(
+                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
+                );
+            }
+        }
+        None => {
+            files::write(&folder.file("recipe.toml"), resolved.to_toml().as_bytes())?;
+            noise::save(&folder.file("labels.csv"), &prepared.original, &prepared.noise)?;
+            files::write_json(&path, &prepared.manifest)?;
+        }
+    }
+    Ok(())
+}
+
+/// The recipe as text and as hyperparameters.
+pub(super) fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
+    tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
+    let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;
+    let hparams = HParams::from_settings(resolved.hash(), &settings)
+        .without("seed")
+        .without("description")
+        .without("method")
+        .without("case");
+    tracker.hparams(&hparams)
+}
