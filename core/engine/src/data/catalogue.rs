@@ -5,6 +5,8 @@ use super::inspect::{Look, inspect};
 use super::packed::Packed;
 use super::{BadFile, Dataset, Inputs, Part};
 use crate::recipe::{ImagesRecipe, OnBadImage};
+use crate::track::ProgressMode;
+use crate::track::progress::Bar;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -55,7 +57,7 @@ impl Catalogue {
     }
 
     /// Looks at all files and makes a data set of them.
-    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
+    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
         check(images)?;
         let paths = self.files();
         let look = match images.on_bad_image {
@@ -63,7 +65,9 @@ impl Catalogue {
             OnBadImage::Skip => Look::Pixels,
         };
         tracing::info!("looking at {} files in `{}`", paths.len(), self.root.display());
-        let findings = inspect(&self.root, &paths, look, &|| ());
+        let bar = Bar::new(progress, "looking at files", paths.len() as u64);
+        let findings = inspect(&self.root, &paths, look, &|| bar.advance());
+        drop(bar);
         let (mut places, mut bad) = (HashMap::new(), Vec::new());
         for (path, finding) in paths.iter().zip(findings) {
             match finding {
@@ -77,7 +81,7 @@ impl Catalogue {
         let packed = match cache {
             Some(folder) => {
                 let all: Vec<Place> = places.values().cloned().collect();
-                Some(Arc::new(Packed::open(folder, &all, images.shrink)?))
+                Some(Arc::new(Packed::open(folder, &all, images.shrink, progress)?))
             }
             None => None,
         };

@@ -28,6 +28,7 @@ pub use pictures::{Pictures, pictures};
 
 use crate::Result;
 use crate::recipe::{DataRecipe, ImagesRecipe};
+use crate::track::ProgressMode;
 use sources::Listed;
 use std::path::Path;
 
@@ -62,14 +63,19 @@ impl Dataset {
 
 /// Draws or reads the data set a recipe names, and splits it.
 pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
-    load_cached(recipe, images, None)
+    load_watched(recipe, images, None, ProgressMode::Quiet)
 }
 
-/// The same with a folder for decoded pictures: whoever comes first fills it, and nothing but the
-/// time of later runs changes.
-pub fn load_cached(recipe: &DataRecipe, images: &ImagesRecipe, cache: Option<&Path>) -> Result<Dataset> {
+/// The same with a folder for decoded pictures (whoever comes first fills it, and nothing but the time of
+/// later runs changes), for somebody who waits: many files take minutes to look at for the first time.
+pub fn load_watched(
+    recipe: &DataRecipe,
+    images: &ImagesRecipe,
+    cache: Option<&Path>,
+    progress: ProgressMode,
+) -> Result<Dataset> {
     match sources::list(recipe)? {
-        Listed::Files(catalogue) => catalogue.open(images, cache),
+        Listed::Files(catalogue) => catalogue.open(images, cache, progress),
         Listed::Memory(whole) => Dataset::halves(&whole),
     }
 }

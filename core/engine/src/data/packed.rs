@@ -6,6 +6,8 @@
 
 use super::files::Place;
 use super::images::{Pipeline, Pixels};
+use crate::track::ProgressMode;
+use crate::track::progress::Bar;
 use crate::{Error, Result};
 use memmap2::Mmap;
 use rayon::prelude::*;
@@ -31,7 +33,7 @@ pub struct Packed {
 
 impl Packed {
     /// Opens the cache of these pictures in a folder, and fills it first if there is none.
-    pub fn open(folder: &Path, files: &[Place], shrink: Option<usize>) -> Result<Self> {
+    pub fn open(folder: &Path, files: &[Place], shrink: Option<usize>, progress: ProgressMode) -> Result<Self> {
         let mut files: Vec<&Place> = files.iter().collect();
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
         files.dedup_by_key(|place| place.hash);
@@ -52,7 +54,8 @@ impl Packed {
         let _guard = lock.write().map_err(Error::file("lock", folder))?;
         if !path.is_file() {
             tracing::info!("decoding {} pictures into the image cache `{}`", files.len(), path.display());
-            fill(&path, folder, &files, shrink)?;
+            let bar = Bar::new(progress, "decoding pictures", files.len() as u64);
+            fill(&path, folder, &files, shrink, &bar)?;
         }
         Self::map(&path)
     }
@@ -93,7 +96,7 @@ fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
     rows.chunks_exact(ROW).map(row).collect()
 }
 
-fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>) -> Result<()> {
+fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar: &Bar) -> Result<()> {
     // Caches are shared; the umask still applies.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let temporary = tempfile::Builder::new().prefix(".filling-").permissions(mode).tempfile_in(folder);
@@ -132,6 +135,7 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>) -> 
             rows.extend_from_slice(&(height as u32).to_le_bytes());
             offset += rgb.len() as u64;
             done += 1;
+            bar.advance();
         }
     }
     let mut finish = || {
@@ -167,7 +171,7 @@ mod tests {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 1]);
         for shrink in [None, Some(20)] {
-            let packed = Packed::open(cache.path(), &files, shrink).unwrap();
+            let packed = Packed::open(cache.path(), &files, shrink, ProgressMode::Quiet).unwrap();
             for place in &files {
                 let mut pipeline = Pipeline::default();
                 let (ours, theirs) = (packed.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
@@ -178,22 +182,27 @@ mod tests {
         }
         // Later ones need no files; other contents are another cache.
         files.iter().for_each(|place| std::fs::remove_file(&place.path).unwrap_or_default());
-        Packed::open(cache.path(), &files, None).unwrap();
+        Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
         let other = Place { hash: blake3::hash(b"changed"), ..files[0].clone() };
-        assert!(Packed::open(cache.path(), &[other], None).unwrap_err().to_string().contains("cannot read"));
+        assert!(
+            Packed::open(cache.path(), &[other], None, ProgressMode::Quiet)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot read")
+        );
     }
 
     #[test]
     fn a_damaged_cache_is_said_to_be_one() {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2]);
-        Packed::open(cache.path(), &files, None).unwrap();
+        Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
         let entries = std::fs::read_dir(cache.path()).unwrap().flatten().map(|entry| entry.path());
         let path = entries.into_iter().find(|path| path.extension().is_some_and(|e| e == "images")).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         for length in [0, 10, 39, 100, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..length]).unwrap();
-            let message = Packed::open(cache.path(), &files, None).unwrap_err().to_string();
+            let message = Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap_err().to_string();
             assert!(message.contains("remove it, and it is made again") || length == 0, "{message}");
         }
     }
@@ -203,7 +212,7 @@ mod tests {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 4, 5]);
         std::thread::scope(|scope| {
-            let open = || Packed::open(cache.path(), &files, None).unwrap().places.len();
+            let open = || Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap().places.len();
             let both = [scope.spawn(open), scope.spawn(open)];
             assert!(both.into_iter().all(|thread| thread.join().unwrap() == 5));
         });

@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         device::set_switches(&resolved.recipe.train, device)?;
         let mut profile = Profile::start(device, options.profile);
         let mut stopwatch = profile.stopwatch();
-        let mut prepared = prepare(resolved, device, threads, options.image_cache.as_deref())?;
+        let mut prepared = prepare(resolved, device, threads, options)?;
         prepared.trainer.profiled = profile.wanted();
         front_matter::warn_of_degenerate_settings(resolved, &prepared);
         front_matter::write(resolved, &folder, &prepared)?;

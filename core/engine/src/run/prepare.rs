@@ -1,6 +1,7 @@
 //! Everything a run needs before its first step.
 
 use super::checkpoint::to_safetensors;
+use super::life::RunOptions;
 use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::{Model, normalisation};
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
@@ -11,7 +12,6 @@ use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, device};
 use curricle_sdk::{Shape, guard};
-use std::path::Path;
 use std::time::Instant;
 use tch::Device;
 
@@ -37,10 +37,10 @@ pub(super) fn prepare<'a>(
     resolved: &'a Resolved,
     device: Device,
     threads: usize,
-    image_cache: Option<&Path>,
+    options: &RunOptions,
 ) -> Result<Prepared<'a>> {
     let recipe = &resolved.recipe;
-    let dataset = data::load_cached(&recipe.data, &recipe.images, image_cache)?;
+    let dataset = data::load_watched(&recipe.data, &recipe.images, options.image_cache.as_deref(), options.progress)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
