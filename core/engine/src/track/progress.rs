@@ -1,6 +1,6 @@
 //! How far training is, for whoever watches it.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -209,8 +209,12 @@ impl Bar {
             ProgressMode::Bar => BARS.add(ProgressBar::new(total)),
             _ => ProgressBar::hidden(),
         };
-        let template = "{prefix} {bar:24} {pos}/{len}  {per_sec}  {eta} left";
+        let template = "{prefix} {bar:24} {human_pos}/{human_len}  {rate}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let _ = write!(text, "{:.0}/s", state.per_sec());
+        };
+        let style = style.with_key("rate", rate);
         bar.set_style(style.progress_chars("=> "));
         bar.set_prefix(what.to_string());
         Self { bar }

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,6 +8,9 @@ use std::time::{Duration, Instant};
 /// Signals so close together are one request: a job scheduler signals a script and its children,
 /// and the script hands its own on.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// Evaluations are not cut short, so stopping may take a while.
+const HEARD: &[u8] = b"\nstopping after what is going on; Ctrl-C again ends the program at once\n";
 
 /// Whether somebody asked the run to stop.
 #[derive(Debug, Clone)]
@@ -27,15 +31,21 @@ impl Stop {
     /// second one, a moment later, ends the program at once.
     pub fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
+        let watched = std::io::stderr().is_terminal();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             let heard = stop.clone();
             let action = move || {
+                let first = !heard.requested();
                 if !heard.note() {
                     signal_hook::low_level::exit(128 + signal);
                 }
+                if first && watched {
+                    // SAFETY: the pointer and the length belong together.
+                    unsafe { libc::write(libc::STDERR_FILENO, HEARD.as_ptr().cast(), HEARD.len()) };
+                }
             };
-            // SAFETY: the action reads the clock, changes an atomic number and may end the process,
-            // all of which are allowed in a signal handler.
+            // SAFETY: the action reads the clock, changes an atomic number, writes to a file and may end
+            // the process, all of which are allowed in a signal handler.
             unsafe { signal_hook::low_level::register(signal, action)? };
         }
         Ok(stop)
