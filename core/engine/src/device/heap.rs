@@ -7,8 +7,8 @@ const LARGE: libc::c_int = 1 << 30;
 /// Keeps the memory of freed tensors for the next ones.
 ///
 /// By default glibc takes every larger block fresh from the kernel and gives it back when it is freed.
-/// Each activation of each step then costs page faults and the zeroing of pages: a third of the time of
-/// small networks on a CPU. Should be called before the first tensor is made.
+/// Each activation of each step then costs page faults and the zeroing of pages: a quarter of the time and
+/// more on a CPU (docs/speed.md). Should be called before the first tensor is made.
 pub(super) fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: mallopt may be called at any time; refused settings leave the heap as it was.
