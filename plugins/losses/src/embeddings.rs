@@ -1,6 +1,7 @@
 //! A batch's embeddings, and how a loss's derivative gets back to them.
 
 use curricle_sdk::Batch;
+use curricle_torch::with_gradients;
 use tch::{Kind, Tensor};
 
 /// Embeddings in the precision losses compute in: f64 stays f64, everything else is f32, since
@@ -36,12 +37,13 @@ impl Embeddings {
 
     /// A loss of this value and this derivative by the embeddings `[B, D]`.
     pub fn loss(&self, value: &Tensor, gradient: &Tensor) -> Tensor {
-        with_gradients(value, &[(&self.graph, gradient)])
+        with_gradients(value, &[&self.graph], &[gradient]).expect("a derivative of the embeddings' shape")
     }
 
     /// The same, also with a derivative by one of the loss's own tensors.
     pub fn loss_with(&self, value: &Tensor, gradient: &Tensor, tensor: &Tensor, by_tensor: &Tensor) -> Tensor {
-        with_gradients(value, &[(&self.graph, gradient), (tensor, by_tensor)])
+        let scalar = with_gradients(value, &[&self.graph, tensor], &[gradient, by_tensor]);
+        scalar.expect("derivatives of the embeddings' and the tensor's shape")
     }
 
     /// A loss of this value whose derivative by the similarities is `slope` `[B, B]`.
@@ -65,23 +67,4 @@ pub fn gradient_of_squared_distances(points: &Tensor, slope: &Tensor) -> Tensor 
     let degrees = laplacian.sum_dim_intlist(1, false, None);
     let _ = laplacian.diagonal(0, 0, 1).g_sub_(&degrees);
     laplacian.mm(points)
-}
-
-/// A scalar with the given value and first derivatives.
-///
-/// The sum of products `<tensor, derivative>` has these derivatives; its value is then replaced,
-/// which the graph does not notice. The backward pass is one multiplication for each tensor.
-/// Second derivatives are not available.
-fn with_gradients(value: &Tensor, parts: &[(&Tensor, &Tensor)]) -> Tensor {
-    let product = |(tensor, derivative): &(&Tensor, &Tensor)| {
-        let (tensor, derivative) = (tensor.flatten(0, -1), derivative.flatten(0, -1));
-        if tensor.kind() == value.kind() {
-            return tensor.dot(&derivative);
-        }
-        tensor.dot(&derivative.to_kind(tensor.kind())).to_kind(value.kind())
-    };
-    let products = parts.iter().map(product).reduce(|sum, next| sum + next);
-    let mut loss = products.unwrap_or_else(|| value.zeros_like());
-    tch::no_grad(|| loss.copy_(value));
-    loss
 }

@@ -109,7 +109,7 @@ impl Loss for Margin {
         let by_boundary = -slope.sum_dim_intlist(1, false, None);
         let by_beta = match self.learn_beta {
             LearnBeta::None => return Ok(embeddings.loss(&value, &gradient)),
-            LearnBeta::Global => by_boundary.sum(None),
+            LearnBeta::Global => by_boundary.sum_dim_intlist(0, true, None),
             LearnBeta::Class => {
                 let classes = batch.tensors.get("beta").size()[0];
                 one_hot(batch.labels, classes).to_kind(kind).tr().mv(&by_boundary)

@@ -30,8 +30,9 @@ impl Default for ProxyAnchor {
     }
 }
 
-/// Added to an exponent whose term does not count: far below all others, and faster than a mask.
-const NEVER: f64 = 1e30;
+/// Taken from an exponent whose term does not count: far below all others, and faster than a mask. A
+/// power of two, so that sums of it are exact.
+const NEVER: f64 = (1u128 << 100) as f64;
 
 impl Loss for ProxyAnchor {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
@@ -45,24 +46,28 @@ impl Loss for ProxyAnchor {
         let scale = &inverse * -self.alpha;
         let z = embeddings.points.mm(&raw.tr()).g_mul_(&scale);
 
-        let own = z.zeros_like().scatter_value_(1, &batch.labels.unsqueeze(1), 1.0);
-        let mut present = own.amax(0, false);
-        // Exponents of both sums, `[2, B, C]`: a sample pulls its own proxy and pushes all others.
-        let out = &own * NEVER;
-        let mut exponents = Tensor::stack(&[&z + (&out - NEVER), (&z + out).neg_()], 0);
+        // Exponents of both sums, `[2, B, C]`: a sample pulls its own proxy and pushes all others. Below the
+        // samples is a row for the 1 of both sums, e^(z+αδ) = 1.
+        let labels = batch.labels.unsqueeze(1);
+        let own = z.zeros_like().scatter_value_(1, &labels, -NEVER);
+        let samples = z.size()[0];
+        let exponents = z.new_full([2, samples + 1, classes], -self.alpha * self.delta, (kind, z.device()));
+        let mut of_samples = exponents.narrow(1, 0, samples);
+        let _ = z.sub_out(&of_samples.get(0), &(&own + NEVER));
+        let _ = own.sub_out(&of_samples.get(1), &z);
+        let mut present = own.amin(0, false);
         if let Some(weights) = embeddings.weights(batch) {
             // w e^z = e^(z + log w), and log 0 = -∞ takes no part.
-            exponents += weights.log().unsqueeze(1);
-            present = (own * weights.sign().unsqueeze(1)).amax(0, false);
+            let weights = weights.unsqueeze(1);
+            of_samples += weights.log();
+            present = (own * weights.sign()).amin(0, false);
         }
-        // log(1 + Σ e^(z+αδ)) is minus the logarithm of the share that one more exponent of -αδ has in the sum.
-        let exponents = exponents.pad([0, 0, 0, 1], "constant", -self.alpha * self.delta);
-        let samples = z.size()[0];
+        let in_batch = not_zero(&(present.sum(None) / -NEVER));
+        // log(1 + Σ e^(z+αδ)) is minus the logarithm of the last row's share of the sum.
         let sums = exponents.log_softmax(1, None).select(1, samples).sum_dim_intlist(1, false, None).neg_();
         let shares = exponents.softmax(1, None).narrow(1, 0, samples);
-        let (in_batch, classes) = (not_zero(&present.sum(None)), classes as f64);
-        let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes);
-        let by_z = shares.get(0) / in_batch - shares.get(1) / classes;
+        let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes as f64);
+        let by_z = shares.get(0) / in_batch - shares.get(1) / classes as f64;
 
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|²: the part of x across the proxy.
         let slope = by_z * scale;
