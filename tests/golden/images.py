@@ -5,7 +5,9 @@
 
 `file.NAME` holds the bytes of a file and `rgb.NAME` what Pillow decodes from it: upright, as RGB.
 16-bit grey is scaled to 8 bits here, which Pillow itself does not do. `center.*`, `crop.*` and
-`jitter.*` are made from the picture in `file.png`.
+`jitter.*` are made from the picture in `file.png`. `large.NAME` holds files of pictures that are worth
+decoding at a part of their size, and `reduced.NAME` what Pillow makes of the whole of them, reduced
+to a shorter side of 16 pixels.
 """
 
 import io
@@ -58,6 +60,21 @@ keep("webp", encode(picture, "WEBP", lossless=True))
 keep("bmp", encode(picture, "BMP"))
 keep("gif", encode(picture.quantize(64), "GIF"))
 keep("tiff", encode(picture, "TIFF"))
+
+y, x = np.mgrid[0:128, 0:192] / 128
+waves = [np.sin(9 * x + 4 * y), np.cos(7 * y - 3 * x * x), np.sin(5 * x * y + 1)]
+large = Image.fromarray((127 + 110 * np.stack(waves, -1)).astype(np.uint8))
+for name, image, options in [
+    ("baseline", large, {}),
+    ("progressive", large, {"progressive": True}),
+    ("grey", large.convert("L"), {}),
+    ("rotated", large, {"exif": rotated.tobytes()}),
+    ("cmyk", large.convert("CMYK"), {}),
+]:
+    data = encode(image, "JPEG", quality=90, **options)
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    out[f"large.{name}"] = np.frombuffer(data, dtype=np.uint8).copy()
+    out[f"reduced.{name}"] = np.asarray(F.resize(upright, 16))
 
 for resize, size in [(40, 32), (32, 32), (96, 80), (20, 17)]:
     for filter, mode in [("bilinear", F.InterpolationMode.BILINEAR), ("bicubic", F.InterpolationMode.BICUBIC)]:

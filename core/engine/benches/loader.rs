@@ -10,8 +10,8 @@
 //! pixels are drawn. Both sides cut the same kind of random parts of 224 pixels out of the same
 //! files, in batches of 64, and turn them into normalised floats. They take turns, so that a busy
 //! machine is busy for both; ratios are of medians. `taskset` gives both the same single core;
-//! with `--threads N` the other side has N worker processes. `benches/loader_peer.py` is the other
-//! side.
+//! with `--threads N` the other side has N worker processes. `--shrink N` sets `images.shrink`, of
+//! which the other side knows nothing. `benches/loader_peer.py` is the other side.
 
 use curricle_engine::data::{self, View};
 use curricle_engine::device;
@@ -29,10 +29,11 @@ const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let threads = match args.iter().position(|arg| arg == "--threads") {
-        Some(i) => args.get(i + 1).ok_or("--threads needs a number")?.parse()?,
-        None => 1,
+    let number = |flag: &str| -> Result<Option<usize>, Failure> {
+        let Some(i) = args.iter().position(|arg| arg == flag) else { return Ok(None) };
+        Ok(Some(args.get(i + 1).ok_or(format!("{flag} needs a number"))?.parse()?))
     };
+    let (threads, shrink) = (number("--threads")?.unwrap_or(1), number("--shrink")?);
     let drawn = tempfile::tempdir()?;
     let folder = match args.first().filter(|arg| !arg.starts_with("--")) {
         Some(folder) => PathBuf::from(folder).canonicalize()?,
@@ -42,7 +43,7 @@ fn main() -> Result<(), Failure> {
     tch::set_num_threads(1);
 
     let recipe = DataRecipe::Folder(FolderRecipe { path: folder.clone(), split: SplitRecipe::None });
-    let inputs = data::load(&recipe, &ImagesRecipe { size: SIZE, ..ImagesRecipe::default() })?.train.inputs;
+    let inputs = data::load(&recipe, &ImagesRecipe { size: SIZE, shrink, ..ImagesRecipe::default() })?.train.inputs;
     let all: Vec<i64> = (0..inputs.len() as i64).collect();
     let batches: Vec<Vec<i64>> = all.chunks(64).map(<[i64]>::to_vec).collect();
     let [mean, deviation] = [[0.485f32, 0.456, 0.406], [0.229, 0.224, 0.225]];

@@ -46,6 +46,7 @@ fn folder_name(name: &str) -> String {
 const PRETRAINED: &str = "\
 [images]
 size = 224
+shrink = 256              # large photographs are decoded faster
 
 [backbone]
 name = \"mobilenet_v2\"
@@ -63,6 +64,7 @@ epochs = 10
 const SMALL: &str = "\
 [images]
 size = 64
+shrink = 128              # large photographs are decoded faster
 crop = { name = \"random_resized\", scale = [0.6, 1.0] }
 flip = 0.0                # characters and signs are not the same when mirrored
 

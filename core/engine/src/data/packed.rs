@@ -21,6 +21,8 @@ const MAGIC: &[u8; 32] = b"curricle packed images 1\n\n\n\n\n\n\n\n";
 const FRONT: usize = 40;
 /// Hash, offset, width and height.
 const ROW: usize = 48;
+/// Counts up whenever the same file gives other pixels than before.
+const DECODING: u32 = 2;
 /// Pictures decoded before they are written.
 const CHUNK: usize = 256;
 
@@ -38,7 +40,7 @@ impl Packed {
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
         files.dedup_by_key(|place| place.hash);
         let mut hasher = blake3::Hasher::new();
-        hasher.update(format!("{} {shrink:?}", env!("CARGO_PKG_VERSION")).as_bytes());
+        hasher.update(format!("{} {DECODING} {shrink:?}", env!("CARGO_PKG_VERSION")).as_bytes());
         files.iter().for_each(|place| {
             hasher.update(place.hash.as_bytes());
         });

@@ -3,6 +3,7 @@
 //! What Pillow's `convert("RGB")` gives, except that 16-bit grey is scaled (Pillow cuts it off)
 //! and that pictures are put upright as their EXIF data says.
 
+use super::scaled;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use image::metadata::Orientation;
@@ -37,16 +38,19 @@ pub struct Read {
 
 impl Read {
     /// Decodes a file; an error names it.
-    pub fn decode(&mut self, path: &Path) -> Result<Pixels<'_>> {
+    ///
+    /// A picture whose shorter side will be reduced to `shorter` may come out smaller than its file
+    /// says, though never less than twice as large as needed.
+    pub fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
         self.read(path)?;
-        self.decode_bytes().map_err(|message| Error::Format { path: path.to_path_buf(), message })
+        self.decode_bytes(shorter).map_err(|message| Error::Format { path: path.to_path_buf(), message })
     }
 
     /// Hash of a file's contents, and what is wrong if they cannot be decoded.
     pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
         self.read(path)?;
         let hash = blake3::hash(&self.file);
-        Ok((hash, self.decode_bytes().map(|_| ())))
+        Ok((hash, self.decode_bytes(None).map(|_| ())))
     }
 
     fn read(&mut self, path: &Path) -> Result<()> {
@@ -56,17 +60,22 @@ impl Read {
         Ok(())
     }
 
-    fn decode_bytes(&mut self) -> Result<Pixels<'_>, String> {
+    fn decode_bytes(&mut self, shorter: Option<usize>) -> Result<Pixels<'_>, String> {
         // Decoders of damaged files have been seen to panic.
-        let decoded = guard(|| Ok(if self.file.starts_with(&[0xff, 0xd8]) { self.jpeg() } else { self.other() }));
+        let is_jpeg = self.file.starts_with(&[0xff, 0xd8]);
+        let decoded = guard(|| Ok(if is_jpeg { self.jpeg(shorter) } else { self.other() }));
         let decoded = decoded.unwrap_or_else(|e| Err(format!("cannot be decoded: {e}")));
         let (width, height) = decoded?;
         Ok(Pixels { width, height, rgb: &self.rgb[..3 * width * height] })
     }
 
-    fn jpeg(&mut self) -> Result<(usize, usize), String> {
+    fn jpeg(&mut self, shorter: Option<usize>) -> Result<(usize, usize), String> {
         if is_truncated(&self.file) {
             return Err(format!("is cut off after {} bytes: its end is missing", self.file.len()));
+        }
+        if let Some(scaled) = shorter.and_then(|shorter| scaled::decode(&self.file, shorter)) {
+            self.rgb = scaled.rgb;
+            return self.upright((scaled.width, scaled.height), scaled.orientation);
         }
         // Strict, or damaged files would silently become partly grey pictures.
         let size = match self.jpeg_as(true) {
@@ -102,15 +111,7 @@ impl Read {
             self.rgb.resize((3 * width * height).max(self.rgb.len()), 0);
             decoder.decode_into(&mut self.rgb[..3 * width * height]).map_err(failed)?;
         }
-        match orientation {
-            None | Some(Orientation::NoTransforms) => Ok((width, height)),
-            Some(orientation) => {
-                self.rgb.truncate(3 * width * height);
-                let rgb = RgbImage::from_raw(width as u32, height as u32, std::mem::take(&mut self.rgb));
-                let picture = rgb.ok_or("gave fewer pixels than its size says")?;
-                Ok(self.keep(picture.into(), orientation))
-            }
-        }
+        self.upright((width, height), orientation)
     }
 
     fn other(&mut self) -> Result<(usize, usize), String> {
@@ -130,6 +131,20 @@ impl Read {
         Ok(self.keep(picture, orientation))
     }
 
+    fn upright(
+        &mut self,
+        (width, height): (usize, usize),
+        orientation: Option<Orientation>,
+    ) -> Result<(usize, usize), String> {
+        let Some(orientation) = orientation.filter(|o| *o != Orientation::NoTransforms) else {
+            return Ok((width, height));
+        };
+        self.rgb.truncate(3 * width * height);
+        let rgb = RgbImage::from_raw(width as u32, height as u32, std::mem::take(&mut self.rgb));
+        let picture = rgb.ok_or("gave fewer pixels than its size says")?;
+        Ok(self.keep(picture.into(), orientation))
+    }
+
     fn keep(&mut self, mut picture: DynamicImage, orientation: Orientation) -> (usize, usize) {
         picture.apply_orientation(orientation);
         let picture = picture.into_rgb8();
@@ -139,7 +154,8 @@ impl Read {
     }
 }
 
-fn check_size(width: usize, height: usize) -> Result<(), String> {
+/// Refuses sizes that are no picture's.
+pub fn check_size(width: usize, height: usize) -> Result<(), String> {
     match width * height {
         0 => Err("has no pixels".into()),
         pixels if pixels > MOST_PIXELS => Err(format!("has {width} × {height} pixels, more than are decoded")),

@@ -4,6 +4,7 @@ mod crop;
 mod decode;
 mod jitter;
 mod resize;
+mod scaled;
 
 pub use decode::Pixels;
 
@@ -104,7 +105,7 @@ impl Pipeline {
 
     /// The central square of a picture as `[3, side, side]`, for people to look at.
     pub fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
-        let picture = self.read.decode(path)?;
+        let picture = self.read.decode(path, Some(side))?;
         let window = Window::central((picture.width, picture.height), side, side);
         let scaled = self.scaler.scale(&picture, &window, Interpolation::Bilinear, &mut self.resized);
         scaled.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
@@ -120,7 +121,7 @@ fn picture<'a>(
     path: &Path,
     shrink: Option<usize>,
 ) -> Result<Pixels<'a>> {
-    let picture = read.decode(path)?;
+    let picture = read.decode(path, shrink)?;
     match shrink.filter(|shrink| picture.width.min(picture.height) > *shrink) {
         Some(shrink) => scaler
             .reduce(&picture, shrink, reduced)

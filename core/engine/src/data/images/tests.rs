@@ -39,7 +39,7 @@ fn files_are_decoded_as_pillow_decodes_them() {
     for name in golden.names().into_iter().filter_map(|name| name.strip_prefix("file.")) {
         let expected = golden.tensor(&format!("rgb.{name}")).unwrap();
         let path = file(&folder, name, golden.tensor(&format!("file.{name}")).unwrap().data());
-        let pixels = read.decode(&path).unwrap_or_else(|e| panic!("{e}"));
+        let pixels = read.decode(&path, None).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!([pixels.height, pixels.width, 3], expected.shape(), "{name}");
         let (largest, mean) = difference(pixels.rgb, expected.data());
         // JPEG decoders may round differently, and CMYK is rounded once more.
@@ -48,6 +48,59 @@ fn files_are_decoded_as_pillow_decodes_them() {
         seen += 1;
     }
     assert_eq!(seen, 16);
+}
+
+#[test]
+fn pictures_that_will_be_reduced_may_be_decoded_smaller() {
+    let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
+    let golden = SafeTensors::deserialize(&bytes).unwrap();
+    let mut seen = 0;
+    for name in golden.names().into_iter().filter_map(|name| name.strip_prefix("large.")) {
+        let path = file(&folder, name, golden.tensor(&format!("large.{name}")).unwrap().data());
+        for (shorter, divisor) in [(17, 1), (16, 4), (9, 4), (8, 8), (1, 8)] {
+            let mut read = Read::default();
+            let scaled = read.decode(&path, Some(shorter)).unwrap();
+            // CMYK is decoded whole.
+            let divisor = if name == "cmyk" { 1 } else { divisor };
+            let size = if name == "rotated" { [128, 192] } else { [192, 128] };
+            assert_eq!([scaled.width, scaled.height], size.map(|side| side / divisor), "{name} {shorter}");
+        }
+        let mut pipeline = Pipeline::default();
+        let ours = pipeline.picture(&path, Some(16)).unwrap();
+        let expected = golden.tensor(&format!("reduced.{name}")).unwrap();
+        assert_eq!([ours.height, ours.width, 3], expected.shape(), "{name}");
+        let (largest, mean) = difference(ours.rgb, expected.data());
+        assert!(largest <= 10 && mean <= 2.5, "{name}: at most {largest}, {mean} on average");
+        seen += 1;
+    }
+    assert_eq!(seen, 5);
+}
+
+#[test]
+fn damaged_files_are_the_same_ones_however_small_they_are_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = image::RgbImage::from_fn(320, 240, |x, y| {
+        image::Rgb([(x * y / 97) as u8, (x + 2 * y) as u8, ((x ^ y) * 3) as u8])
+    });
+    let path = folder.path().join("a.jpg");
+    picture.save(&path).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let mut rng = rng::stream(0, "damage", 0, 0);
+    let (mut refused, mut read) = (0, Read::default());
+    for round in 0..200 {
+        let mut damaged = whole.clone();
+        let at = rng.random_range(2..damaged.len() - 300);
+        match round % 3 {
+            0 => damaged[at] ^= 1 << rng.random_range(0..8),
+            1 => damaged[at..at + 40].iter_mut().for_each(|byte| *byte = rng.random()),
+            _ => drop(damaged.drain(at..at + 300)),
+        }
+        std::fs::write(&path, damaged).unwrap();
+        let full = read.decode(&path, None).is_ok();
+        assert_eq!(full, read.decode(&path, Some(16)).is_ok(), "round {round}, at {at}");
+        refused += usize::from(!full);
+    }
+    assert!((5..195).contains(&refused), "{refused}");
 }
 
 #[test]
@@ -70,10 +123,10 @@ fn damaged_files_are_refused_by_name() {
         ("page.jpg", b"<html>not found</html>".to_vec(), "is no picture in a format that is known"),
         ("rubbish.jpg", [&no_picture[..], &[0xff, 0xd9]].concat(), "is no JPEG file that can be decoded"),
     ] {
-        let message = Read::default().decode(&file(&folder, name, &bytes)).unwrap_err().to_string();
+        let message = Read::default().decode(&file(&folder, name, &bytes), None).unwrap_err().to_string();
         assert!(message.contains(&format!("{name}`: {said}")), "{message}");
     }
-    let message = Read::default().decode(&folder.path().join("none.jpg")).unwrap_err().to_string();
+    let message = Read::default().decode(&folder.path().join("none.jpg"), None).unwrap_err().to_string();
     assert!(message.starts_with("cannot read `"), "{message}");
 }
 

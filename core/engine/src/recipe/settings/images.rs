@@ -19,8 +19,8 @@ pub struct ImagesRecipe {
     #[schemars(range(min = 8, max = 8192))]
     pub resize: Option<usize>,
     /// Reduce pictures right after decoding, before anything is cut out of them, so that their
-    /// shorter side is at most this. Default: leave them as they are. With a cache of decoded
-    /// pictures (`--image-cache`) this makes it small.
+    /// shorter side is at most this. Default: leave them as they are. Large JPEG files are decoded
+    /// faster, and a cache of decoded pictures (`--image-cache`) becomes small.
     #[schemars(range(min = 8, max = 8192))]
     pub shrink: Option<usize>,
     /// What is cut out of a picture for training.
