@@ -1,12 +1,11 @@
 //! `curricle data`
 
-use super::{PluginArgs, SetArgs};
+use super::RecipeArgs;
 use crate::output::{self, Verbosity};
 use curricle_engine::data::{self, DataReport};
 use curricle_engine::track::ProgressMode;
 use curricle_engine::track::progress::Bar;
-use curricle_engine::{Error, Result, device, recipe};
-use std::path::PathBuf;
+use curricle_engine::{Error, Result, device};
 use std::sync::OnceLock;
 
 /// Bad files that are shown before the rest is only counted.
@@ -29,12 +28,8 @@ enum Command {
 /// Ends with exit code 1 if any does not.
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
-    /// The recipe.
-    recipe: PathBuf,
     #[command(flatten)]
-    set: SetArgs,
-    #[command(flatten)]
-    plugin: PluginArgs,
+    recipe: RecipeArgs,
     /// Threads for decoding. Default: one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -46,7 +41,7 @@ struct CheckArgs {
 /// Carries the command out.
 pub fn run(args: &Args) -> Result<()> {
     let Command::Check(args) = &args.command;
-    let resolved = recipe::load(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
+    let resolved = args.recipe.load(None)?;
     device::set_threads(args.threads)?;
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
     let bar: OnceLock<Bar> = OnceLock::new();

@@ -1,20 +1,14 @@
 //! `curricle explain`
 
-use super::{PluginArgs, SetArgs};
+use super::RecipeArgs;
 use crate::output;
 use curricle_engine::Result;
-use curricle_engine::recipe;
-use std::path::PathBuf;
 
 /// Print a recipe with everything it extends and every default, and where each value comes from.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The recipe.
-    recipe: PathBuf,
     #[command(flatten)]
-    set: SetArgs,
-    #[command(flatten)]
-    plugin: PluginArgs,
+    recipe: RecipeArgs,
     /// Leave out where values come from: the recipe as a run would store it.
     #[arg(long)]
     plain: bool,
@@ -22,7 +16,7 @@ pub struct Args {
 
 /// Prints the resolved recipe; warnings go to standard error.
 pub fn run(args: &Args) -> Result<()> {
-    let resolved = recipe::load(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
+    let resolved = args.recipe.load(None)?;
     output::warnings(&resolved.warnings);
     if args.plain {
         return output::print(&resolved.to_toml());

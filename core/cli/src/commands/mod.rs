@@ -25,6 +25,7 @@ pub mod tune;
 
 use curricle_engine::Result;
 use curricle_engine::device::DeviceChoice;
+use curricle_engine::recipe::{self, Plan, Resolved};
 use curricle_engine::registry::Registry;
 use std::path::PathBuf;
 
@@ -55,6 +56,31 @@ pub struct SetArgs {
     /// Change a setting of the recipe, e.g. `--set loss.alpha=3`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
+}
+
+/// A recipe as the command line names and changes it.
+#[derive(Debug, clap::Args)]
+pub struct RecipeArgs {
+    /// The recipe.
+    #[arg(value_name = "RECIPE")]
+    path: PathBuf,
+    #[command(flatten)]
+    set: SetArgs,
+    #[command(flatten)]
+    plugin: PluginArgs,
+}
+
+impl RecipeArgs {
+    /// The recipe of one run, with further settings over those of the command line.
+    pub fn load(&self, more: Option<String>) -> Result<Resolved> {
+        let sets: Vec<String> = self.set.sets.iter().cloned().chain(more).collect();
+        recipe::load(&self.path, &sets, &self.plugin.registry()?)
+    }
+
+    /// The recipes of a sweep.
+    pub fn load_sweep(&self) -> Result<Plan> {
+        recipe::load_sweep(&self.path, &self.set.sets, &self.plugin.registry()?)
+    }
 }
 
 /// Where to compute.

@@ -1,7 +1,11 @@
 //! `curricle probe`
 
-use super::{probe_loss, probe_weights};
+use super::{PluginArgs, probe_loss, probe_weights};
 use curricle_engine::Result;
+use curricle_engine::recipe::component_settings;
+use curricle_engine::registry::Registry;
+use curricle_sdk::Kind;
+use std::path::PathBuf;
 
 /// Evaluate one component on tensors from a file, to compare it with a reference.
 #[derive(Debug, clap::Args)]
@@ -14,6 +18,36 @@ pub struct Args {
 enum What {
     Loss(probe_loss::Args),
     Weights(probe_weights::Args),
+}
+
+/// What is probed, and on what.
+#[derive(Debug, clap::Args)]
+pub struct ProbedArgs {
+    /// Its name; `curricle list` shows all.
+    pub name: String,
+    /// One of its settings, such as `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    #[command(flatten)]
+    plugin: PluginArgs,
+    /// Safetensors file to read.
+    #[arg(long = "in", value_name = "FILE", value_parser = super::existing)]
+    pub input: PathBuf,
+    /// Safetensors file to write.
+    #[arg(long = "out", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Decides all that is drawn, and the start of declared tensors that are not in the input.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl ProbedArgs {
+    /// The known components, and all settings of this one.
+    pub fn settings(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
+        let registry = self.plugin.registry()?;
+        let settings = component_settings(kind, &self.name, &self.sets, &registry)?;
+        Ok((registry, settings))
+    }
 }
 
 /// Runs the command.

@@ -1,12 +1,10 @@
 //! `curricle probe weights`: one weight update on embeddings from a file.
 
-use super::PluginArgs;
+use super::probe::ProbedArgs;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
-use curricle_engine::recipe::component_settings;
 use curricle_engine::{Error, Result};
 use curricle_sdk::Kind;
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Run one weight update on embeddings from a file, to compare an implementation with a reference.
 ///
@@ -16,25 +14,11 @@ use std::path::PathBuf;
 /// `sdaw`, as far as the scheme has them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Name of the weight scheme, e.g. `balanced_self_paced`.
-    name: String,
-    /// A setting of the scheme, e.g. `mu=1.5` or `solver.name=doubly_stochastic`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
     #[command(flatten)]
-    plugin: PluginArgs,
-    /// Safetensors file to read.
-    #[arg(long = "in", value_name = "FILE", value_parser = super::existing)]
-    input: PathBuf,
-    /// Safetensors file to write.
-    #[arg(long = "out", value_name = "FILE")]
-    output: PathBuf,
+    probed: ProbedArgs,
     /// The age λ of this update. Default: that of the scheme's first round.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     lambda: Option<f64>,
-    /// Decides every random choice.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
     /// Print the scheme's numbers as JSON.
     #[arg(long)]
     json: bool,
@@ -42,16 +26,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let registry = args.plugin.registry()?;
-    let settings = component_settings(Kind::Weights, &args.name, &args.sets, &registry)?;
-    let what = WeightsProbe {
-        name: &args.name,
-        settings: &settings,
-        input: &args.input,
-        output: &args.output,
-        lambda: args.lambda,
-        seed: args.seed,
-    };
+    let ProbedArgs { name, input, output, seed, .. } = &args.probed;
+    let (registry, settings) = args.probed.settings(Kind::Weights)?;
+    let what = WeightsProbe { name, settings: &settings, input, output, lambda: args.lambda, seed: *seed };
     let scalars = probe(&what, &registry)?;
     let text = if args.json {
         let table: serde_json::Map<_, _> = scalars.into_iter().map(|(name, value)| (name, value.into())).collect();

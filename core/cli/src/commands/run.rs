@@ -1,8 +1,7 @@
 //! `curricle run`
 
-use super::{DeviceArgs, PluginArgs, SetArgs};
+use super::{DeviceArgs, RecipeArgs};
 use crate::output::{self, Verbosity};
-use curricle_engine::recipe;
 use curricle_engine::run::{self, Outcome, RunOptions};
 use curricle_engine::track::ProgressMode;
 use curricle_engine::train::stop::Stop;
@@ -14,12 +13,8 @@ use std::path::PathBuf;
 /// A run that was interrupted goes on where it stopped; a finished one is not run again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The recipe.
-    recipe: PathBuf,
     #[command(flatten)]
-    set: SetArgs,
-    #[command(flatten)]
-    plugin: PluginArgs,
+    recipe: RecipeArgs,
     /// The seed, instead of the recipe's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -48,9 +43,7 @@ pub struct Args {
 
 /// Carries the command out.
 pub fn run(args: &Args) -> Result<()> {
-    let mut sets = args.set.sets.clone();
-    sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let resolved = recipe::load(&args.recipe, &sets, &args.plugin.registry()?)?;
+    let resolved = args.recipe.load(args.seed.map(|seed| format!("seed={seed}")))?;
     output::warnings(&resolved.warnings);
     let options = RunOptions {
         out: args.out.clone(),

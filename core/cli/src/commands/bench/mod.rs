@@ -5,11 +5,11 @@ mod local;
 mod remote;
 mod show;
 
-use super::{DeviceArgs, PluginArgs, SetArgs};
+use super::{DeviceArgs, RecipeArgs};
 use crate::output;
 use curricle_engine::bench::{self, Standing, State, TuneRecord};
 use curricle_engine::device::DeviceChoice;
-use curricle_engine::recipe::{self, Plan, SweepRun};
+use curricle_engine::recipe::{Plan, SweepRun};
 use curricle_engine::run::RunResult;
 use curricle_engine::{Error, Result};
 use std::collections::BTreeMap;
@@ -25,12 +25,8 @@ use std::path::PathBuf;
                         so the same bench may be started several times, also on several machines with a shared \
                         folder. docs/benchmarks.md has more on sweeps, devices, Slurm and searches.")]
 pub struct Args {
-    /// The recipe.
-    recipe: PathBuf,
     #[command(flatten)]
-    set: SetArgs,
-    #[command(flatten)]
-    plugin: PluginArgs,
+    recipe: RecipeArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// The folder that holds all runs.
@@ -86,17 +82,17 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// Carries the command out.
 pub fn run(args: &Args) -> Result<()> {
-    let plan = recipe::load_sweep(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
+    let plan = args.recipe.load_sweep()?;
     carry_out(args, plan)
 }
 
 /// Carries out a search, and whatever comes with it.
 pub fn tune(args: &Args) -> Result<()> {
-    let plan = recipe::load_sweep(&args.recipe, &args.set.sets, &args.plugin.registry()?)?;
+    let plan = args.recipe.load_sweep()?;
     if plan.searches.is_empty() {
         return Err(Error::Usage(format!(
             "`{}` has no `[tune]` that says what to search; `curricle run` or `curricle bench` runs it as it is",
-            args.recipe.display()
+            args.recipe.path.display()
         )));
     }
     carry_out(args, plan)

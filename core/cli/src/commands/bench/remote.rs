@@ -38,7 +38,8 @@ pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
         true => output::json(&json!({ "jobs": submitted, "script": submission.path, "runs": open.len() }))?,
         false => output::print(&format!("submitted {} as job {}\n", show::runs(open.len()), submitted.join(", ")))?,
     }
-    let again = |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.display(), args.out.display());
+    let again =
+        |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.path.display(), args.out.display());
     output::note(&format!("how they stand: {}", again("--status")));
     output::note(&format!("the comparison: {}", again("--collect")));
     say_what_is_left(plan, open.len());
