@@ -83,7 +83,13 @@ fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(75), "SIG{name}");
-        assert!(run_folder(&sandbox.path("runs")).join("checkpoints").is_dir());
+        let checkpoints = std::fs::read_dir(run_folder(&sandbox.path("runs")).join("checkpoints")).unwrap();
+        let mut tensors =
+            checkpoints.flatten().map(|entry| entry.path()).filter(|path| path.extension().unwrap() != "json");
+        let checkpoint = tensors.next().unwrap();
+        let embed = ["embed", checkpoint.to_str().unwrap(), "--data", "test", "--out", "test.safetensors"];
+        sandbox.curricle(embed).assert().success();
+        sandbox.curricle(["eval", "test.safetensors"]).assert().success();
         sandbox.curricle(RUN).assert().success();
         assert_eq!(finished(&sandbox.path("runs")), wanted, "SIG{name}");
     }

@@ -113,6 +113,17 @@ fn a_loss_that_is_not_finite_names_its_samples() {
 }
 
 #[test]
+fn numbers_that_are_not_finite_leave_the_result_readable() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", small_recipe("ms", "self_paced"));
+    let run = ["run", "small.toml", "--set", "weights.lambda=1e308", "--json"];
+    let first = sandbox.curricle(run).assert().success().json();
+    let again = sandbox.curricle(run).assert().success().json();
+    assert_eq!(first["weighting"], again["weighting"]);
+    assert!(first["weighting"].to_string().contains("Infinity"), "{first}");
+}
+
+#[test]
 fn mistakes_are_told_with_exit_code_2() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("mss", "uniform"));

@@ -7,7 +7,7 @@
 16-bit grey is scaled to 8 bits here, which Pillow itself does not do. `center.*`, `crop.*` and
 `jitter.*` are made from the picture in `file.png`. `large.NAME` holds files of pictures that are worth
 decoding at a part of their size, and `reduced.NAME` what Pillow makes of the whole of them, reduced
-to a shorter side of 16 pixels.
+to a shorter side of 11 pixels.
 """
 
 import io
@@ -74,7 +74,7 @@ for name, image, options in [
     data = encode(image, "JPEG", quality=90, **options)
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
     out[f"large.{name}"] = np.frombuffer(data, dtype=np.uint8).copy()
-    out[f"reduced.{name}"] = np.asarray(F.resize(upright, 16))
+    out[f"reduced.{name}"] = np.asarray(F.resize(upright, 11))
 
 for resize, size in [(40, 32), (32, 32), (96, 80), (20, 17)]:
     for filter, mode in [("bilinear", F.InterpolationMode.BILINEAR), ("bicubic", F.InterpolationMode.BICUBIC)]:

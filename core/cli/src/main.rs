@@ -13,6 +13,7 @@ use commands::{
     audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run,
     schema, tune,
 };
+use curricle_engine::{Result, caught};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -52,7 +53,17 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
-    let result = match &cli.command {
+    match caught("working", || carry_out(&cli.command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn carry_out(command: &Command) -> Result<()> {
+    match command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
@@ -70,13 +81,6 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::error(&error);
-            ExitCode::from(error.exit_code())
-        }
     }
 }
 

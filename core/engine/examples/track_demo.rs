@@ -67,7 +67,7 @@ fn pretend(
                 epoch,
             )?;
             let weights: Vec<f64> = (0..1000).map(|i| (i as f64 / 999.0).powf(1.0 - 0.9 * done)).collect();
-            tracker.histogram("weights/all", &weights, step);
+            tracker.histogram("weights/all", &weights, step, epoch)?;
             let right: Vec<bool> = (0..24).map(|i| (i * 5) % 7 < 4).collect();
             let grid = retrieval_grid(&images.narrow(0, 0, 4), &images.narrow(0, 4, 24), &right)?;
             tracker.image("eval/neighbours", &grid, step)?;

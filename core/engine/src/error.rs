@@ -1,6 +1,7 @@
 //! What can go wrong, and which exit code it has.
 
 use crate::recipe::Problems;
+use curricle_sdk::guard;
 use std::path::{Path, PathBuf};
 
 /// Result of everything in the engine.
@@ -93,5 +94,24 @@ impl Error {
     pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::File { action, path, source }
+    }
+}
+
+/// Calls `work` and returns a panic in it as an error. Most functions of tch panic where libtorch fails.
+pub fn caught<T>(during: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guard(|| Ok(work())).map_err(|source| Error::Torch { during, source })?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_and_errors_stay_what_they_are() {
+        let sizes = [2, -1];
+        let panicked = caught("trying", || Ok(tch::Tensor::zeros(sizes, tch::kind::FLOAT_CPU)));
+        assert!(panicked.unwrap_err().to_string().starts_with("while trying: "));
+        let refused = caught("trying", || Err::<(), _>(Error::Usage("no".into())));
+        assert!(matches!(refused, Err(Error::Usage(_))));
     }
 }

@@ -26,13 +26,14 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut BufWriter<&mut File>) -> R
     Ok(())
 }
 
-/// The same for what can only be written to a path by others.
-pub fn write_beside(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = builder().tempfile_in(folder).map_err(Error::file("write", path))?;
+/// What libtorch writes to a path and nowhere else, as bytes. On a full disk it would end the program,
+/// so it writes to a temporary folder rather than where the file is wanted.
+pub fn written_by(write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<u8>> {
+    // TorchScript takes its name from the file's, which must not begin with a dot.
+    let temporary = tempfile::Builder::new().prefix("curricle-").suffix(".tmp").tempfile();
+    let temporary = temporary.map_err(|e| Error::Failed(format!("cannot write a temporary file: {e}")))?;
     write(temporary.path())?;
-    temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
-    Ok(())
+    std::fs::read(temporary.path()).map_err(Error::file("read", temporary.path()))
 }
 
 /// Temporary files are for their owner only unless told otherwise, and run folders are shared; the

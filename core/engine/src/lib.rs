@@ -4,6 +4,7 @@
 //! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
 //! result, all of it held together by [`run`]; results become tables and figures in [`report`].
 
+mod any_float;
 pub mod audit;
 pub mod backbone;
 pub mod bench;
@@ -23,4 +24,4 @@ pub mod tensor_file;
 pub mod track;
 pub mod train;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, caught};

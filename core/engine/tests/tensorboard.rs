@@ -30,9 +30,9 @@ fn everything_a_run_writes_is_found() {
     tracker.scalars(&[("train/loss", 0.5), ("eval/recall@1", 0.25)], 1, 1).unwrap();
     tracker.scalar("train/loss", f64::NAN, 2, 1).unwrap();
     tracker.scalar("train/loss", f64::NEG_INFINITY, 3, 1).unwrap();
-    tracker.histogram("weights/all", &[0.0, 0.5, 1.0, 1.0], 3);
-    tracker.histogram("weights/none", &[], 3);
-    tracker.histogram("weights/one", &[0.25], 3);
+    tracker.histogram("weights/all", &[0.0, 0.5, 1.0, 1.0], 3, 1).unwrap();
+    tracker.histogram("weights/none", &[], 3, 1).unwrap();
+    tracker.histogram("weights/one", &[0.25], 3, 1).unwrap();
     tracker.image("eval/neighbours", &Picture::new(30, 20, [200, 0, 0]), 3).unwrap();
     tracker.finish(Status::Success).unwrap();
 
@@ -61,7 +61,7 @@ fn a_resumed_run_shows_no_point_twice() {
     let run = |resume: Option<u64>, steps: std::ops::RangeInclusive<u64>, value: f64| {
         let mut tracker = Tracker::create(folder.path(), resume).unwrap();
         for step in steps {
-            tracker.histogram("weights/all", &[value], step);
+            tracker.histogram("weights/all", &[value], step, 1).unwrap();
             tracker.scalar("train/loss", value, step, 1).unwrap();
         }
     };

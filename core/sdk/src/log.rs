@@ -36,6 +36,11 @@ impl Log {
     }
 
     /// Everything logged so far.
+    pub fn scalars(&self) -> &[(String, Tensor)] {
+        &self.scalars
+    }
+
+    /// The same, taken out.
     pub fn into_scalars(self) -> Vec<(String, Tensor)> {
         self.scalars
     }

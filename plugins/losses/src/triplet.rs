@@ -64,12 +64,9 @@ impl Loss for Triplet {
         let mined = (self.mining == Mining::Semihard).then(|| semihard(&distances, &triplets, &pairs.negative));
 
         let (values, mut slopes) = if self.smooth {
-            // softplus(g) = log(1 + e^g) and e^g factors into pairs: one exponential for each
-            // pair instead of one for each triplet.
-            let ratio =
-                (triplets.of_slots(&distances) + self.margin).exp_().unsqueeze(2) * (-&distances).exp().unsqueeze(1);
-            let one_more = &ratio + 1.0;
-            (one_more.log(), ratio / one_more)
+            // log(1 + e^g) = -log σ(-g), which stays finite for distances of any size.
+            let mut gaps = triplets.gaps(&distances, self.margin);
+            ((-&gaps).log_sigmoid().neg_(), gaps.sigmoid_())
         } else {
             let hinge = triplets.gaps(&distances, self.margin).relu_();
             let active = hinge.sign();

@@ -63,8 +63,8 @@ impl Sampler for Pk {
 
     fn check(&self) -> Result<()> {
         for (path, value) in [("classes", self.classes), ("per_class", self.per_class)] {
-            if value == 0 {
-                return Err(Error::setting(path, "must be at least 1"));
+            if !(1..=65_536).contains(&value) {
+                return Err(Error::setting(path, format!("must lie between 1 and 65536, is {value}")));
             }
         }
         Ok(())
@@ -205,7 +205,7 @@ mod tests {
     fn no_samples_give_no_batches_and_zero_is_refused() {
         assert!(batches(&Pk::default(), &[], 0).is_empty());
         let message = Pk { classes: 4, per_class: 0 }.check().unwrap_err().to_string();
-        assert_eq!(message, "setting `per_class`: must be at least 1");
+        assert_eq!(message, "setting `per_class`: must lie between 1 and 65536, is 0");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Solver {
     Exact {
         /// Sweeps over all weights at most.
         #[serde(default = "sweeps")]
-        #[schemars(range(min = 1))]
+        #[schemars(range(min = 1, max = 1_000_000))]
         sweeps: usize,
         /// Done when no weight moves by more than this in a sweep.
         #[serde(default = "tolerance")]
@@ -44,6 +44,7 @@ pub enum Solver {
         decay: f64,
         /// Weights drawn in all. Default: 20 for each sample.
         #[serde(default)]
+        #[schemars(range(min = 1, max = 1_000_000_000_000u64))]
         iterations: Option<usize>,
     },
 }

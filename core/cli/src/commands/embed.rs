@@ -10,12 +10,13 @@ use std::path::PathBuf;
 
 /// Compute embeddings of pictures with a trained model.
 ///
-/// The model is the folder of a run or a file from `curricle export --format safetensors`. Pictures
-/// are seen as in evaluation. The file that comes out holds `embeddings [N, D]` and, where there are
-/// labels, `labels [N]`; paths and class names are in its metadata. `curricle eval` reads it.
+/// The model is the folder of a run, a file in its `checkpoints`, or a file from `curricle export --format
+/// safetensors`. Pictures are seen as in evaluation. The file that comes out holds `embeddings [N, D]` and,
+/// where there are labels, `labels [N]`, which are those of the data without noise; paths and class names
+/// are in its metadata. `curricle eval` reads it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run's folder, or an exported model.
+    /// A run's folder, one of its checkpoints, or an exported model.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
     /// A folder of pictures (of folders, one for each class, if they have labels), or a list: a CSV

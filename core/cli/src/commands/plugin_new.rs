@@ -3,6 +3,7 @@
 use crate::output;
 use clap::ValueEnum;
 use curricle_engine::device::libtorch;
+use curricle_engine::registry::Registry;
 use curricle_engine::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,16 @@ enum Kind {
     Loss,
     Sampler,
     Weights,
+}
+
+impl From<Kind> for curricle_sdk::Kind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Loss => Self::Loss,
+            Kind::Sampler => Self::Sampler,
+            Kind::Weights => Self::Weights,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,6 +94,11 @@ pub fn run(args: &Args) -> Result<()> {
     if !starts_well || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
         let message = format!("`{name}` cannot be the name of a plugin; use lowercase letters, digits and `_`");
         return Err(Error::Usage(message));
+    }
+    if Registry::built_in().find(args.kind.into(), name).is_some() {
+        return Err(Error::Usage(format!(
+            "`{name}` is built in, so a plugin of that name would be refused; choose another"
+        )));
     }
     let folder = Path::new(name);
     if folder.exists() {

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
     let probed = LossProbe { name, settings: &settings, input, seed: *seed }.run(&registry, args.time)?;
     probed.write(output)?;
     for tensor in &probed.unused {
-        output::note(&format!("loss `{}` has no use for tensor `{tensor}` of the input", name));
+        output::note(&format!("loss `{name}` has no use for tensor `{tensor}` of the input"));
     }
     if let (Some(min), Some(median)) = (probed.times.first(), probed.times.get(args.time / 2)) {
         let threads = tch::get_num_threads();

@@ -31,7 +31,8 @@ impl Model {
             Ok(CModule::create_by_tracing("curricle", "forward", &[example], &mut forward)?)
         })
         .map_err(traced)?;
-        files::write_beside(path, |temporary| module.save(temporary).map_err(|e| traced(e.into())))
+        let bytes = files::written_by(|temporary| module.save(temporary).map_err(|e| traced(e.into())))?;
+        files::write(path, &bytes)
     }
 
     /// All tensors, those of the network under the names their originals have.

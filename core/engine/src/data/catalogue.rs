@@ -8,6 +8,7 @@ use crate::recipe::{ImagesRecipe, OnBadImage};
 use crate::track::ProgressMode;
 use crate::track::progress::Bar;
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +48,25 @@ impl Catalogue {
         let half = class_names.len() / 2;
         let (train, test) = entries.into_iter().partition(|entry| entry.class < half);
         Self { root, class_names, train, test }
+    }
+
+    /// Refuses a file that is listed twice, however it is written: it would count twice, or train and
+    /// test.
+    pub fn refuse_repeats(&self) -> Result<()> {
+        // What is not split at all trains and tests with the same files.
+        let test: &[Entry] = if self.train == self.test { &[] } else { &self.test };
+        let mut seen: HashMap<Cow<str>, &str> = HashMap::with_capacity(self.train.len() + test.len());
+        for Entry { path, .. } in self.train.iter().chain(test) {
+            if let Some(earlier) = seen.insert(tidy(path), path) {
+                let message = if earlier == path {
+                    format!("`{path}` is listed twice; every file may be listed once")
+                } else {
+                    format!("`{earlier}` and `{path}` are the same file; every file may be listed once")
+                };
+                return Err(Error::Format { path: self.root.clone(), message });
+            }
+        }
+        Ok(())
     }
 
     /// All files, each once.
@@ -146,6 +166,26 @@ impl Catalogue {
     }
 }
 
+/// `a/./b//../c.jpg` as people write it: `a/c.jpg`.
+fn tidy(path: &str) -> Cow<'_, str> {
+    let (start, rest) = path.strip_prefix('/').map_or(("", path), |rest| ("/", rest));
+    // Almost all paths, and there may be a million of them.
+    if !rest.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return path.into();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in rest.split('/') {
+        match name {
+            "" | "." => {}
+            ".." if names.last().is_some_and(|last| *last != "..") => {
+                names.pop();
+            }
+            other => names.push(other),
+        }
+    }
+    format!("{start}{}", names.join("/")).into()
+}
+
 /// Pictures that are no data set: nothing is split, and every one of them must be readable.
 pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
     check(images)?;
@@ -176,4 +216,43 @@ fn check(images: &ImagesRecipe) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_tidied() {
+        for (path, tidied) in [
+            ("imgs/a/0.png", "imgs/a/0.png"),
+            ("./imgs/a/0.png", "imgs/a/0.png"),
+            ("imgs//a/./0.png", "imgs/a/0.png"),
+            ("imgs/b/../a/0.png", "imgs/a/0.png"),
+            ("../../a/../0.png", "../../0.png"),
+            ("/imgs/./0.png", "/imgs/0.png"),
+            ("...png", "...png"),
+        ] {
+            assert_eq!(tidy(path), tidied, "{path}");
+        }
+        assert!(matches!(tidy("/imgs/a/0.png"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_file_is_listed_once() {
+        let entry = |path: &str| Entry { path: path.into(), class: 0, query: false };
+        let catalogue = |train: &[&str], test: &[&str]| {
+            let entries = |paths: &[&str]| paths.iter().map(|path| entry(path)).collect();
+            Catalogue { root: "r".into(), class_names: vec!["c".into()], train: entries(train), test: entries(test) }
+        };
+        catalogue(&["a.png", "x/a.png"], &["b.png"]).refuse_repeats().unwrap();
+        catalogue(&["a.png", "b.png"], &["a.png", "b.png"]).refuse_repeats().unwrap();
+        let refused = |train: &[&str], test: &[&str]| catalogue(train, test).refuse_repeats().unwrap_err().to_string();
+        let twice = "`r`: `a.png` is listed twice; every file may be listed once";
+        assert_eq!(refused(&["a.png", "a.png"], &["b.png"]), twice);
+        assert_eq!(refused(&["a.png", "a.png"], &["a.png", "a.png"]), twice);
+        assert_eq!(refused(&["c.png", "a.png"], &["a.png"]), twice);
+        let same = "`r`: `a.png` and `./a.png` are the same file; every file may be listed once";
+        assert_eq!(refused(&["a.png"], &["b.png", "./a.png"]), same);
+    }
 }

@@ -52,9 +52,36 @@ pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)
 /// bad.
 fn examine(pipeline: &mut Pipeline, path: &Path, look: Look) -> Result<Known> {
     if look == Look::Contents {
+        refuse_special(path)?;
         let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
         return Ok(Known { hash: blake3::hash(&bytes), decoded: None });
     }
     let (hash, decoded) = pipeline.examine(path)?;
     Ok(Known { hash, decoded: Some(decoded) })
+}
+
+/// Refuses what is there but no regular file. Who opens a pipe waits for somebody to write, and some
+/// devices never end.
+pub fn refuse_special(path: &Path) -> Result<()> {
+    if path.metadata().map_err(Error::file("read", path))?.is_file() {
+        return Ok(());
+    }
+    Err(Error::Format { path: path.to_path_buf(), message: "is no regular file".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_folders_are_no_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a.png")).unwrap();
+        for look in [Look::Contents, Look::Pixels, Look::Afresh] {
+            for finding in inspect(folder.path(), &["/dev/null", "a.png"], look, &|| ()) {
+                let message = finding.unwrap_err().to_string();
+                assert!(message.ends_with("`: is no regular file"), "{message}");
+            }
+        }
+    }
 }

@@ -16,9 +16,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
-const MAGIC: &[u8; 32] = b"curricle packed images 1\n\n\n\n\n\n\n\n";
-/// Magic and number of pictures.
-const FRONT: usize = 40;
+const MAGIC: &[u8; 32] = b"curricle packed images 2\n\n\n\n\n\n\n\n";
+/// Magic, number of pictures and hash of the rows.
+const FRONT: usize = 72;
 /// Hash, offset, width and height.
 const ROW: usize = 48;
 /// Counts up whenever the same file gives other pixels than before.
@@ -40,6 +40,7 @@ impl Packed {
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
         files.dedup_by_key(|place| place.hash);
         let mut hasher = blake3::Hasher::new();
+        hasher.update(MAGIC);
         hasher.update(format!("{} {DECODING} {shrink:?}", env!("CARGO_PKG_VERSION")).as_bytes());
         files.iter().for_each(|place| {
             hasher.update(place.hash.as_bytes());
@@ -81,18 +82,22 @@ impl Packed {
     }
 }
 
-/// Where each picture is; `None` if the file is not whole.
+/// Where each picture is; `None` if the file is not whole, or its rows are not as they were written.
 fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
     if bytes.get(..32)? != MAGIC {
         return None;
     }
     let count = usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?;
     let rows = bytes.get(FRONT..FRONT.checked_add(count.checked_mul(ROW)?)?)?;
+    if blake3::Hash::from_slice(bytes.get(40..FRONT)?).ok()? != blake3::hash(rows) {
+        return None;
+    }
     let row = |row: &[u8]| {
         let offset = usize::try_from(u64::from_le_bytes(row[32..40].try_into().ok()?)).ok()?;
         let side = |at: usize| Some(u32::from_le_bytes(row[at..at + 4].try_into().ok()?) as usize);
         let (width, height) = (side(40)?, side(44)?);
-        bytes.get(offset..offset.checked_add(3 * width * height)?)?;
+        let length = width.checked_mul(height)?.checked_mul(3).filter(|length| *length > 0)?;
+        bytes.get(offset..offset.checked_add(length)?)?;
         Some((blake3::Hash::from_slice(&row[..32]).ok()?, (offset, width, height)))
     };
     rows.chunks_exact(ROW).map(row).collect()
@@ -144,6 +149,7 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar
         out.seek(SeekFrom::Start(0))?;
         out.write_all(MAGIC)?;
         out.write_all(&(files.len() as u64).to_le_bytes())?;
+        out.write_all(blake3::hash(&rows).as_bytes())?;
         out.write_all(&rows)?;
         out.flush()
     };
@@ -207,6 +213,29 @@ mod tests {
             let message = Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap_err().to_string();
             assert!(message.contains("remove it, and it is made again") || length == 0, "{message}");
         }
+    }
+
+    #[test]
+    fn an_index_that_was_changed_is_refused() {
+        let rgb = [7_u8; 3 * 4 * 2];
+        let file = |width: u32, height: u32| {
+            let offset = (FRONT + ROW) as u64;
+            let hash = blake3::hash(b"file");
+            let sizes = [width.to_le_bytes(), height.to_le_bytes()].concat();
+            let row = [&hash.as_bytes()[..], &offset.to_le_bytes(), &sizes].concat();
+            [&MAGIC[..], &1_u64.to_le_bytes(), blake3::hash(&row).as_bytes(), &row, &rgb].concat()
+        };
+        let good = file(4, 2);
+        assert_eq!(index(&good).unwrap()[&blake3::hash(b"file")], (FRONT + ROW, 4, 2));
+        // The last is so large that three bytes for each pixel come to 2^64 + 1526.
+        for (width, height) in [(0, 2), (4, 0), (4, 3), (2_480_740_511, 2_478_660_974)] {
+            let large = [file(width, height), vec![0; 2000 * usize::from(width > 4)]].concat();
+            assert!(index(&large).is_none(), "{width} x {height}");
+        }
+        // Still within the file, but not what was written.
+        let mut changed = good;
+        changed[FRONT + 40] = 2;
+        assert!(index(&changed).is_none());
     }
 
     #[test]

@@ -113,6 +113,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, b"").unwrap();
         }
+        std::os::unix::fs::symlink("..", folder.path().join("all/a/x/circle")).unwrap();
         let pictures = found(folder.path(), "all");
         assert_eq!(pictures.paths, ["a/0.png", "a/x/1.png", "b/2.jpg"]);
         assert_eq!((pictures.labels, pictures.class_names), (Some(vec![0, 0, 1]), vec!["a".into(), "b".into()]));

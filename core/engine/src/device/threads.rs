@@ -4,6 +4,9 @@ use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// No machine has more processors, and so many threads would hardly ever start.
+const MOST: i32 = 4096;
+
 /// Sets the number of threads of libtorch and of rayon, and returns it; also readies the process for
 /// computing on the CPU.
 ///
@@ -16,7 +19,14 @@ pub fn set_threads(threads: Option<usize>) -> Result<usize> {
         Some(threads) => threads,
         None => from_environment()?.unwrap_or_else(physical_cores),
     };
-    let for_torch = i32::try_from(threads).map_err(|_| Error::Usage(format!("`{threads}` threads are too many")))?;
+    let for_torch = i32::try_from(threads).ok().filter(|threads| *threads <= MOST);
+    let for_torch = for_torch.ok_or_else(|| {
+        Error::Usage(format!("{threads} threads are too many; this machine has {} cores", physical_cores()))
+    })?;
+    let available = std::thread::available_parallelism().map_or(threads, usize::from);
+    if threads > available {
+        tracing::warn!("{threads} threads share {available} processors, which is slower than {available} threads");
+    }
 
     super::heap::keep_freed_memory();
     super::onednn::avoid_half_hidden_tiles();

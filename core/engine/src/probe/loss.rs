@@ -2,7 +2,7 @@
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
-use crate::train::components::Declared;
+use crate::train::components::{Declared, check_specs};
 use crate::{Error, Result};
 use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
 use serde_json::Value;
@@ -54,8 +54,8 @@ impl LossProbe<'_> {
         let step = || guard(|| given.evaluate(&*loss)).map_err(failed);
         let tensors = step()?;
         let warm_up = steps.div_ceil(5);
-        let mut times = Vec::with_capacity(steps);
-        for _ in 0..warm_up + steps {
+        let mut times = Vec::new();
+        for _ in 0..warm_up.saturating_add(steps) {
             let start = Instant::now();
             step()?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -121,7 +121,7 @@ impl Given {
             }
         }
         let shape = Shape {
-            classes: labels.max().int64_value(&[]) + 1,
+            classes: labels.max().int64_value(&[]).saturating_add(1),
             samples: ids.max().int64_value(&[]) + 1,
             embedding: dimensions,
         };
@@ -175,7 +175,9 @@ fn declare(
     let first_sizes = file.values().filter_map(|t| t.size().first().copied());
     let candidates = std::iter::once(shape.classes).chain(first_sizes.filter(|n| *n > shape.classes));
     let classes = candidates.into_iter().find(|c| fits(*c)).unwrap_or(shape.classes);
-    let initial = Declared::create(loss.tensors(&Shape { classes, ..shape }), seed, ComponentKind::Loss, Device::Cpu);
+    let specs = loss.tensors(&Shape { classes, ..shape });
+    check_specs(&specs).map_err(|e| e.to_string())?;
+    let initial = Declared::create(specs, seed, ComponentKind::Loss, Device::Cpu);
     let mut declared = Vec::new();
     for spec in initial.specs {
         let tensor = match file.remove(spec.name.as_ref()) {

@@ -2,7 +2,7 @@
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
-use crate::train::components::Declared;
+use crate::train::components::{Declared, check_specs};
 use crate::{Error, Result};
 use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard};
 use serde_json::Value;
@@ -34,8 +34,8 @@ pub struct WeightsProbe<'a> {
 pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f64)>> {
     let component =
         |source| Error::Component { kind: curricle_sdk::Kind::Weights, name: what.name.to_string(), source };
-    if what.lambda.is_some_and(|lambda| !lambda.is_finite()) {
-        return Err(Error::Usage("`--lambda` must be a finite number".into()));
+    if what.lambda.is_some_and(|lambda| !lambda.is_finite() || lambda < 0.0) {
+        return Err(Error::Usage("`--lambda` must be a finite number, not below 0".into()));
     }
     let scheme = registry.weights(what.name, what.settings).map_err(component)?;
     let input = Input::read(what.input)?;
@@ -46,11 +46,13 @@ pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f6
 
 fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curricle_sdk::Result<WeightUpdate> {
     let shape = Shape {
-        classes: input.labels.iter().max().map_or(0, |last| last + 1),
+        classes: input.labels.iter().max().map_or(0, |last| last.saturating_add(1)),
         samples: input.labels.len() as i64,
         embedding: input.embeddings.size()[1],
     };
-    let declared = Declared::create(scheme.tensors(&shape), what.seed, curricle_sdk::Kind::Weights, Device::Cpu);
+    let specs = scheme.tensors(&shape);
+    check_specs(&specs)?;
+    let declared = Declared::create(specs, what.seed, curricle_sdk::Kind::Weights, Device::Cpu);
     scheme.update(&Round {
         round: 1,
         rounds: 1,

@@ -1,5 +1,6 @@
 //! Settings that are legal and yet will not do what somebody expects, found before training.
 
+use super::declared;
 use super::problems::Problem;
 use super::resolve::{Resolved, written};
 use super::settings::{DataRecipe, EvalOn, EvalRecipe, OptimizerRecipe, Recipe, ScheduleRecipe};
@@ -121,8 +122,7 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
         embedding: recipe.embedding.size,
     };
-    let Ok(specs) = guard(|| Ok(resolved.components.loss.tensors(&shape))) else { return Vec::new() };
-    let trainable: Vec<_> = specs.into_iter().filter(|spec| spec.trainable).collect();
+    let trainable = declared::trainable(resolved.components.loss.as_ref(), &shape);
     let names: Vec<_> =
         ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|s| s.group.as_ref())).collect();
     let mut found = Vec::new();

@@ -6,6 +6,7 @@
 //! settings and ready components (`resolve`).
 
 mod advice;
+mod declared;
 mod editors;
 mod files;
 mod form;

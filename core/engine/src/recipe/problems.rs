@@ -24,6 +24,14 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Whether it lies where underlining fails: the formatter counts columns in 16 bits.
+    fn lies_too_far_right(&self) -> bool {
+        self.place.as_ref().is_some_and(|Place { source, span }| {
+            let line = source.text[..span.start].rfind('\n').map_or(0, |end| end + 1);
+            span.end - line > 60_000
+        })
+    }
+
     /// An error in what was written there.
     pub fn new(origin: &Origin, message: impl Into<String>) -> Self {
         Self {
@@ -182,9 +190,10 @@ pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize,
     for problem in problems {
         // Writing to a string fails only if a span lies outside its source; say it plainly then.
         let before = text.len();
-        if handler.render_report(&mut text, problem).is_err() {
+        if problem.lies_too_far_right() || handler.render_report(&mut text, problem).is_err() {
             text.truncate(before);
             text.push_str(&format!("  × {problem}\n"));
+            text.extend(problem.help.as_ref().map(|help| format!("  help: {help}\n")));
         }
         text.push('\n');
     }

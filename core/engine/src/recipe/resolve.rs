@@ -232,6 +232,14 @@ pub(super) fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Pr
             .help("use `linear` or `mlp` on features");
         problems.push(problem);
     }
+    if takes_features && !matches!(recipe.data, DataRecipe::Features(_)) {
+        let message = format!("`{}` needs features, and this data source gives images", recipe.backbone.name());
+        let problem = Problem::new(&written(tree, "backbone.name"), message)
+            .at("backbone.name")
+            .label("only for features")
+            .help("use `conv4`, or `mobilenet_v2` and the like");
+        problems.push(problem);
+    }
     unknown_groups(recipe, tree, problems);
 }
 

@@ -9,7 +9,7 @@ use super::problems::{Problem, Problems};
 use super::resolve::{Resolved, components, contradictions, merged, typed};
 use super::schema::Schema;
 use super::tree::{Node, Table};
-use super::{plugins, validate};
+use super::{declared, plugins, validate};
 use crate::Result;
 use crate::registry::Registry;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl<'r> Resolver<'r> {
 impl Draft {
     /// The recipe ready to be run, or all that is wrong with it.
     pub fn finish(self) -> Result<Resolved> {
-        let Self { tree, problems, known } = self;
+        let Self { mut tree, problems, known } = self;
         Problems::check(problems)?;
         let recipe = typed(&tree)?;
         let mut problems = Vec::new();
@@ -76,6 +76,8 @@ impl Draft {
             Err(refused) => return Err(Problems::from([problems, refused].concat()).into()),
         };
         Problems::check(problems)?;
+        declared::fill_in_scales(&mut tree, components.loss.as_ref(), recipe.embedding.size);
+        let recipe = typed(&tree)?;
         let registry = known.registry.clone();
         let mut resolved = Resolved { recipe, components, tree, warnings: Vec::new(), registry };
         resolved.warnings = advice(&resolved, None);

@@ -3,15 +3,23 @@
 /// The candidate most like a misspelt word, if any is alike enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::normalized_damerau_levenshtein(&plain(word), &plain(candidate));
+    let candidates: Vec<&str> = candidates.into_iter().collect();
     // Of equals the first wins, so that suggestions do not depend on chance.
     let mut best = None;
-    for candidate in candidates {
+    for &candidate in &candidates {
         let score = likeness(candidate);
         if score >= 0.6 && best.is_none_or(|(_, highest)| score > highest) {
             best = Some((candidate, score));
         }
     }
-    best.map(|(candidate, _)| candidate)
+    best.map(|(candidate, _)| candidate).or_else(|| only_one_that_begins_so(word, &candidates))
+}
+
+/// `warmup` for `warmup_epochs`.
+fn only_one_that_begins_so<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let word = plain(word);
+    let mut all = candidates.iter().copied().filter(|candidate| word.len() >= 3 && plain(candidate).starts_with(&word));
+    all.next().filter(|_| all.next().is_none())
 }
 
 /// People mix up case, dashes and underscores; that alone is no other word.
@@ -44,6 +52,8 @@ mod tests {
         assert_eq!(nearest("alhpa", settings), Some("alpha"));
         assert_eq!(nearest("Epsilon", settings), Some("epsilon"));
         assert_eq!(nearest("gamma", settings), None);
+        assert_eq!(nearest("warmup", ["epochs", "warmup_epochs"]), Some("warmup_epochs"));
+        assert_eq!(nearest("head", ["head_epochs", "head_layers"]), None);
         assert_eq!(nearest("proxy-anchor", ["proxy_anchor"]), Some("proxy_anchor"));
     }
 

@@ -86,6 +86,18 @@ impl Table {
         }
     }
 
+    /// The table of that name, made if there is nothing of that name; `None` if it is something else.
+    pub fn below(&mut self, key: &str) -> Option<&mut Table> {
+        if self.get(key).is_none() {
+            let node = Node { value: Value::Table(Table::default()), origin: Origin::Default };
+            self.insert(Entry { key: key.into(), key_origin: Origin::Default, node });
+        }
+        match &mut self.get_mut(key)?.node.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// Takes a setting out.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
         let index = self.entries.iter().position(|e| e.key == key)?;

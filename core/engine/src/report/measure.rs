@@ -94,20 +94,34 @@ impl Measure {
 
     /// A standard deviation as tables show it, with as many decimals as the mean before it.
     pub fn show_std(&self, std: f64, mean: f64) -> String {
-        if !self.percent && (10.0..1000.0).contains(&mean.abs()) { format!("{std:.1}") } else { self.show(std) }
+        if self.percent || !PLAIN.contains(&mean.abs()) {
+            return self.show(std);
+        }
+        format!("{std:.*}", decimals(mean))
     }
 
     /// A value, or half a confidence interval, as tables show it.
     pub fn show(&self, value: f64) -> String {
         let shown = if self.percent {
             format!("{:.1}", 100.0 * value)
-        } else if value == 0.0 || (0.01..1000.0).contains(&value.abs()) {
-            format!("{value:.*}", if value.abs() < 10.0 { 3 } else { 1 })
+        } else if value == 0.0 || PLAIN.contains(&value.abs()) {
+            format!("{value:.*}", decimals(value))
         } else {
             format!("{value:.2e}")
         };
         // Nothing is not negative.
         if shown.trim_start_matches(['-', '0', '.']).is_empty() { shown.replace('-', "") } else { shown }
+    }
+}
+
+/// Numbers that are shown without an exponent.
+const PLAIN: std::ops::Range<f64> = 0.01..1e6;
+
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        small if small < 10.0 => 3,
+        medium if medium < 1000.0 => 1,
+        _ => 0,
     }
 }
 
@@ -143,6 +157,7 @@ mod tests {
         assert_eq!(recall.show(-0.0006), "-0.1");
         let maw = Measure::named("maw");
         assert_eq!([maw.show(0.8), maw.show(12.34), maw.show(1e-7)], ["0.800", "12.3", "1.00e-7"]);
-        assert_eq!([maw.show_std(9.8312, 17.1), maw.show_std(0.0512, 0.8)], ["9.8", "0.051"]);
+        assert_eq!([maw.show_std(9.8312, 17.1), maw.show_std(0.0012, 0.8)], ["9.8", "0.001"]);
+        assert_eq!([maw.show(1213.4), maw.show_std(710.2, 1213.4)], ["1213", "710"]);
     }
 }

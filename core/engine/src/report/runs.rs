@@ -1,7 +1,7 @@
 //! Runs, read from their folders.
 
 use crate::recipe::SweepRun;
-use crate::run::{FORMAT, Manifest, RunFolder, RunResult};
+use crate::run::{Manifest, RunFolder, RunResult};
 use crate::{Error, Result, files};
 use serde::Serialize;
 use serde_json::Value;
@@ -159,12 +159,9 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
         Place { method, case: word("case").into(), seed }
     });
     let left_out = |reason: String| Box::new(LeftOut { folder: folder.into(), reason, place: place.clone() });
-    let result: RunResult = files::read_json(&folder.join("result.json"))
+    let result = RunResult::read(folder)
         .map_err(|error| left_out(error.to_string()))?
         .ok_or_else(|| left_out("not finished: it has no `result.json` yet".into()))?;
-    if result.format != FORMAT {
-        return Err(left_out(format!("written in format {}; this program reads format {FORMAT}", result.format)));
-    }
     let settings = settings.map_err(|error| left_out(error.to_string()))?;
     let manifest = files::read_json(&folder.join("manifest.json")).map_err(|error| left_out(error.to_string()))?;
     let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));

@@ -102,10 +102,7 @@ pub fn to_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot write tensors: {e}"));
     let on_cpu: Vec<_> =
         tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
-    // tch writes safetensors to a path only.
-    let file = tempfile::NamedTempFile::new().map_err(|e| failed(&e))?;
-    Tensor::write_safetensors(&on_cpu, file.path()).map_err(|e| failed(&e))?;
-    std::fs::read(file.path()).map_err(|e| failed(&e))
+    files::written_by(|path| Tensor::write_safetensors(&on_cpu, path).map_err(|e| failed(&e)))
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>> {

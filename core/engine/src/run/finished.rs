@@ -3,7 +3,7 @@
 //! A run folder is all that is needed: the recipe in it names the data, which are loaded again and
 //! must still be the ones the run was trained on.
 
-use super::manifest::{FORMAT, Manifest, RunResult};
+use super::manifest::{Manifest, RunResult};
 use super::saved::SavedModel;
 use crate::backbone::Model;
 use crate::data::noise::{self, NoisyPart};
@@ -42,15 +42,14 @@ impl Finished {
                 "`{shown}` is not the folder of a run, which has a `recipe.toml`{below}"
             )));
         }
-        let unfinished = || {
-            Error::Usage(format!("the run in `{shown}` is not finished; run the same command again to go on with it"))
-        };
-        let manifest: Manifest = files::read_json(&folder.join("manifest.json"))?.ok_or_else(unfinished)?;
-        let result: RunResult = files::read_json(&folder.join("result.json"))?.ok_or_else(unfinished)?;
-        if result.format != FORMAT {
-            let message = format!("has format {}; this program reads format {FORMAT}", result.format);
-            return Err(Error::Format { path: folder.join("result.json"), message });
-        }
+        let unfinished =
+            || Error::Usage(format!("the run in `{shown}` is not finished; `curricle run` goes on with it"));
+        let result = RunResult::read(folder)?.ok_or_else(unfinished)?;
+        let manifest: Option<Manifest> = files::read_json(&folder.join("manifest.json"))?;
+        let manifest = manifest.ok_or_else(|| Error::Format {
+            path: folder.to_path_buf(),
+            message: "has lost its `manifest.json`; `curricle run` with `--force` makes the run anew".into(),
+        })?;
         let resolved = recipe::load(&folder.join("recipe.toml"), &[], registry)?;
         Ok(Self { folder: folder.to_path_buf(), resolved, manifest, result })
     }

@@ -20,7 +20,7 @@ pub struct RunFolder {
 impl RunFolder {
     /// The path such a run would have.
     pub fn path_for(out: &Path, name: &str, hash: &str, seed: u64) -> PathBuf {
-        let short = &hash[..hash.len().min(8)];
+        let short = hash.get(..8).unwrap_or(hash);
         out.join(name).join(short).join(format!("seed-{seed}"))
     }
 

@@ -16,7 +16,7 @@ use crate::train::meter::Meter;
 use crate::train::noise_report::NoiseReport;
 use crate::train::stop::Stop;
 use crate::train::{EpochEnd, Trainer, weighting};
-use crate::{Error, Result};
+use crate::{Error, Result, caught};
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -66,7 +66,7 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     let folder = RunFolder::open(path)?;
     if options.force {
         folder.clear()?;
-    } else if let Some(result) = files::read_json(&folder.file("result.json"))? {
+    } else if let Some(result) = RunResult::read(folder.path())? {
         return Ok(Outcome { folder: folder.path().into(), result, skipped: true, profile: None });
     }
     let _log = logging::attach_file(&folder.file("log.txt"))?;
@@ -74,8 +74,8 @@ pub fn execute(resolved: &Resolved, options: &RunOptions, stop: &Stop) -> Result
     if failure.exists() {
         std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
     }
-    let run = Run::begin(resolved, options, folder);
-    let outcome = run.and_then(|run| run.finish_training(stop)).map_err(|error| resolved.blame(error));
+    let whole = || Run::begin(resolved, options, folder).and_then(|run| run.finish_training(stop));
+    let outcome = caught("running", whole).map_err(|error| resolved.blame(error));
     if let Err(error) = &outcome {
         tracing::error!(target: logging::FILE_ONLY, "{error}");
         if !matches!(error, Error::Interrupted(_)) {
@@ -171,6 +171,9 @@ impl<'a> Run<'a> {
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch < epochs {
             let batches = self.prepared.trainer.batches()?;
+            if self.prepared.trainer.step > batches.len() {
+                return Err(Error::Failed(DOES_NOT_FIT.into()));
+            }
             let Self { prepared, tracker, progress, profile, .. } = &mut self;
             let end = prepared.trainer.run_epoch(&batches, stop, |report| {
                 let mut stopwatch = profile.stopwatch();
@@ -256,7 +259,8 @@ impl<'a> Run<'a> {
         }
         let recall_at_1 = last.metrics.as_ref().and_then(|metrics| metrics.recall.get(&1).copied());
         self.progress.epoch_done(&EpochSummary { loss: last.loss, recall_at_1 });
-        tracing::info!("epoch {epoch}: loss {:.5}, recall@1 {recall_at_1:?}", last.loss);
+        let recall = recall_at_1.map(|recall| format!(", recall@1 {recall:.4}")).unwrap_or_default();
+        tracing::info!("epoch {epoch}: loss {:.5}{recall}", last.loss);
 
         let trainer = &mut self.prepared.trainer;
         trainer.epoch += 1;
@@ -349,10 +353,16 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What is wrong with checkpoints of other recipes.
+const DOES_NOT_FIT: &str = "the checkpoint does not fit the run's recipe; `--force` starts the run anew";
+
 /// Puts the trainer back where a checkpoint was made.
 fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
     let Checkpoint { position, tensors } = checkpoint;
     let trainer = &mut prepared.trainer;
+    if position.epoch >= trainer.recipe.train.epochs {
+        return Err(Error::Failed(DOES_NOT_FIT.into()));
+    }
     trainer.restore(&tensors, position.global_step)?;
     trainer.epoch = position.epoch;
     trainer.step = position.step;

@@ -4,7 +4,7 @@ use crate::backbone::WeightsReport;
 use crate::data::BadFile;
 use crate::eval::Metrics;
 use crate::recipe::PluginFile;
-use crate::{Error, Result};
+use crate::{Error, Result, any_float, files};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -108,8 +108,10 @@ pub struct RunResult {
     /// The model after the last epoch.
     pub trained: Metrics,
     /// Mean loss of the last epoch.
+    #[serde(with = "any_float")]
     pub final_loss: f64,
     /// The weight scheme's last numbers, and how well it found the wrong labels.
+    #[serde(with = "any_float::named")]
     pub weighting: Vec<(String, f64)>,
     /// What comparisons rely on.
     pub conditions: Conditions,
@@ -117,4 +119,25 @@ pub struct RunResult {
     pub batches: String,
     /// Seconds spent training, weighting and evaluating.
     pub seconds: f64,
+}
+
+impl RunResult {
+    /// The result in the folder of a run, if it is finished.
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join("result.json");
+        let unusable = |what: &str| Error::Format {
+            path: path.clone(),
+            message: format!("{what}; `curricle run` with `--force` makes the run anew"),
+        };
+        let result: Option<Self> = files::read_json(&path).map_err(|error| match error {
+            Error::Format { message, .. } => unusable(&message),
+            other => other,
+        })?;
+        match &result {
+            Some(result) if result.format != FORMAT => {
+                Err(unusable(&format!("has format {}, and this program reads format {FORMAT}", result.format)))
+            }
+            _ => Ok(result),
+        }
+    }
 }

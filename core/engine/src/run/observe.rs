@@ -53,8 +53,8 @@ pub(super) fn evaluation(
     tracker.scalars(&scalars, step, epoch)?;
     if track.histograms {
         let (positive, negative) = similarities(embeddings, &test.labels);
-        tracker.histogram("similarity/positive", &positive, step);
-        tracker.histogram("similarity/negative", &negative, step);
+        tracker.histogram("similarity/positive", &positive, step, epoch)?;
+        tracker.histogram("similarity/negative", &negative, step, epoch)?;
     }
     if track.images && matches!(test.inputs.layout(), Layout::Images { .. }) {
         let query = prepared.query.as_deref();
@@ -89,14 +89,14 @@ pub(super) fn weighting(
     let named: Vec<_> = scalars.iter().map(|(name, value)| (format!("weights/{name}"), *value)).collect();
     tracker.scalars(&named, step, epoch)?;
     if track.histograms {
-        tracker.histogram("weights/all", weights, step);
+        tracker.histogram("weights/all", weights, step, epoch)?;
         if training.flipped.contains(&true) {
             let of = |wanted: bool| -> Vec<f64> {
                 let pairs = weights.iter().zip(training.flipped);
                 pairs.filter(|(_, flipped)| **flipped == wanted).map(|(weight, _)| *weight).collect()
             };
-            tracker.histogram("weights/clean", &of(false), step);
-            tracker.histogram("weights/noisy", &of(true), step);
+            tracker.histogram("weights/clean", &of(false), step, epoch)?;
+            tracker.histogram("weights/noisy", &of(true), step, epoch)?;
         }
     }
     let inputs = &training.part.inputs;

@@ -6,11 +6,11 @@ use super::manifest::{Conditions, FORMAT, Manifest};
 use crate::backbone::{Model, normalisation};
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
 use crate::data::{self, Inputs, Part, validation};
-use crate::device::Compute;
+use crate::device::{Compute, memory};
 use crate::recipe::{EvalOn, EvalRecipe, Resolved};
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
-use crate::{Error, Result, device};
+use crate::{Error, Result, caught, device};
 use curricle_sdk::{Shape, guard};
 use std::time::Instant;
 use tch::Device;
@@ -58,9 +58,22 @@ pub(super) fn prepare<'a>(
         embedding: recipe.embedding.size,
     };
     let layout = training.part.inputs.layout();
-    let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)?;
+    let model = caught("building the network", || {
+        Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)
+    });
+    let mut model = model.map_err(|error| {
+        memory::explain(error, device, || memory::Need {
+            what: format!("`{}` with an embedding of {}", recipe.backbone.name(), recipe.embedding.size),
+            remedy: "use a smaller network".into(),
+        })
+    })?;
     if let Some(weights) = model.weights() {
         tracing::info!("{}", weights.sentence());
+        if weights.left_over_inside > 0 {
+            let (count, network) = (weights.left_over_inside, recipe.backbone.name());
+            let file = weights.path.display();
+            tracing::warn!("`{file}` has {count} more tensors than `{network}`; is it of a larger network?");
+        }
     }
     if recipe.backbone.vision().is_some() {
         let pixels = serde_json::to_string(&normalisation(&recipe.backbone)).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::checkpoint;
 use crate::backbone::{Model, normalisation};
 use crate::data::Layout;
 use crate::recipe::{BackboneRecipe, EmbeddingRecipe, ImagesRecipe, Recipe};
-use crate::{Error, Result, files, tensor_file};
+use crate::{Error, Result, caught, files, tensor_file};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,20 +37,20 @@ pub struct ModelSettings {
 }
 
 impl SavedModel {
-    /// Opens the folder of a run, or a file that `curricle export` wrote.
+    /// Opens the folder of a run, one of its checkpoints, or a file that `curricle export` wrote.
     pub fn open(path: &Path) -> Result<Self> {
         if path.is_dir() {
-            return Self::of_run(path);
+            return Self::of_run(path, None);
         }
-        if path.file_name().is_some_and(|name| name == "model.safetensors")
-            && let Some(folder) = path.parent().filter(|folder| folder.join("recipe.toml").exists())
-        {
-            return Self::of_run(folder);
+        match run_around(path) {
+            Some(folder) => Self::of_run(folder, Some(path)),
+            None => Self::exported(path),
         }
-        Self::exported(path)
     }
 
-    fn of_run(folder: &Path) -> Result<Self> {
+    /// The model of a run: that of a file in its folder, else the trained one, else that of the last
+    /// checkpoint.
+    fn of_run(folder: &Path, file: Option<&Path>) -> Result<Self> {
         let path = folder.join("recipe.toml");
         if !path.exists() {
             let message = "is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
@@ -60,9 +60,10 @@ impl SavedModel {
         let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         let recipe: Recipe = toml::from_str(&text)
             .map_err(|e| Error::Format { path, message: format!("cannot be understood: {}", e.message()) })?;
-        let file = folder.join("model.safetensors");
-        let tensors = if file.exists() {
-            tensor_file::read(&file)?.0
+        let trained = folder.join("model.safetensors");
+        let file = file.or(trained.exists().then_some(trained.as_path()));
+        let tensors = if let Some(file) = file {
+            tensor_file::read(file)?.0
         } else if let Some(checkpoint) = checkpoint::latest(&folder.join("checkpoints"))? {
             tracing::warn!(
                 "the run in `{}` is not finished; this is its model after step {}",
@@ -89,7 +90,8 @@ impl SavedModel {
         let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
         if said.get("format").map(String::as_str) != Some(FORMAT) {
             return Err(wrong(
-                "is not a model that `curricle export --format safetensors` wrote; name such a file or a run's folder"
+                "is not a model that `curricle export --format safetensors` wrote; name such a file, a run's folder, \
+                 or a file in its `checkpoints`"
                     .into(),
             ));
         }
@@ -110,7 +112,9 @@ impl SavedModel {
             Error::Failed(message) => Error::Format { path: self.path.clone(), message },
             other => other,
         };
-        Model::restore(backbone, embedding, self.layout()?, &self.tensors, device).map_err(failed)
+        let layout = self.layout()?;
+        let model = || Model::restore(backbone, embedding, layout, &self.tensors, device);
+        caught("building the network", model).map_err(failed)
     }
 
     /// The shape of one input.
@@ -163,6 +167,18 @@ impl SavedModel {
         let said = said.map(|(key, value)| (key.to_string(), value)).into();
         files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), said)?)
     }
+}
+
+/// The folder of the run that a file with a model belongs to.
+fn run_around(file: &Path) -> Option<&Path> {
+    let parent = file.parent()?;
+    let is_checkpoint = parent.file_name().is_some_and(|name| name == "checkpoints")
+        && file.extension().is_some_and(|extension| extension == "safetensors");
+    let folder = match is_checkpoint {
+        true => parent.parent()?,
+        false => file.file_name().is_some_and(|name| name == "model.safetensors").then_some(parent)?,
+    };
+    folder.join("recipe.toml").exists().then_some(folder)
 }
 
 /// The same network, whether or not the file of its first weights is still there.

@@ -1,15 +1,16 @@
-//! `metrics.jsonl`: every scalar of a run, one JSON object a line.
+//! `metrics.jsonl`: every scalar and histogram of a run, one JSON object a line.
 //!
 //! ```text
 //! {"format":"curricle-metrics","version":1}
 //! {"step":10,"epoch":1,"tag":"train/loss","value":0.6931471805599453}
 //! {"step":20,"epoch":1,"tag":"train/loss","value":"NaN"}
+//! {"step":20,"epoch":1,"tag":"weights/noisy","edges":[0.0,0.5,1.0],"counts":[3.0,1.0]}
 //! ```
 //!
 //! JSON has no word for values that are not finite: they are the strings `NaN`, `Infinity` and
 //! `-Infinity`. A line counts once its newline is written.
 
-use crate::{Error, Result, files};
+use crate::{Error, Result, any_float, files};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -35,6 +36,44 @@ pub struct Record {
     /// The number; fractions rather than percent.
     #[serde(with = "any_float")]
     pub value: f64,
+}
+
+/// How values are distributed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistogramRecord {
+    /// Optimiser steps done when they were measured.
+    pub step: u64,
+    /// Epochs begun when they were measured.
+    pub epoch: u64,
+    /// Their name, e.g. `weights/noisy`.
+    pub tag: String,
+    /// Ends of the buckets, one more than there are buckets.
+    pub edges: Vec<f64>,
+    /// Values in each bucket.
+    pub counts: Vec<f64>,
+}
+
+/// What a line holds.
+enum Line {
+    Scalar(Record),
+    Histogram(HistogramRecord),
+}
+
+impl Line {
+    fn read(text: &[u8]) -> serde_json::Result<Self> {
+        // Within a string the quotes would have been escaped.
+        match text.windows(8).any(|part| part == b"\"counts\"") {
+            true => serde_json::from_slice(text).map(Self::Histogram),
+            false => serde_json::from_slice(text).map(Self::Scalar),
+        }
+    }
+
+    fn step(&self) -> u64 {
+        match self {
+            Self::Scalar(record) => record.step,
+            Self::Histogram(record) => record.step,
+        }
+    }
 }
 
 impl Record {
@@ -84,6 +123,12 @@ impl MetricsFile {
         self.file.write_all(&lines).map_err(|e| self.failed(e))
     }
 
+    /// Writes a histogram likewise.
+    pub fn write_histogram(&mut self, record: &HistogramRecord) -> Result<()> {
+        let line = serde_json::to_string(record).map_err(|e| self.failed(e.into()))? + "\n";
+        self.file.write_all(line.as_bytes()).map_err(|e| self.failed(e))
+    }
+
     /// Makes what was written outlive a power cut as well.
     pub fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|e| self.failed(e))
@@ -94,11 +139,14 @@ impl MetricsFile {
     }
 }
 
-/// All records of a file, in the order they were written.
+/// All scalars of a file, in the order they were written.
 pub fn read(path: &Path) -> Result<Vec<Record>> {
     let mut records = Vec::new();
-    visit(path, |record, _| {
-        records.push(record);
+    visit(path, |line, _| {
+        records.extend(match line {
+            Line::Scalar(record) => Some(record),
+            Line::Histogram(_) => None,
+        });
         Ok(())
     })?;
     Ok(records)
@@ -108,7 +156,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
 pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
     files::write_with(path, |file| {
         writeln!(file, "{HEADER}").map_err(Error::file("write", path))?;
-        visit(path, |record, line| match record.step <= step {
+        visit(path, |record, line| match record.step() <= step {
             true => file.write_all(line).map_err(Error::file("write", path)),
             false => Ok(()),
         })
@@ -116,7 +164,7 @@ pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
 }
 
 /// Calls `each` with every complete record and the bytes of its line.
-fn visit(path: &Path, mut each: impl FnMut(Record, &[u8]) -> Result<()>) -> Result<()> {
+fn visit(path: &Path, mut each: impl FnMut(Line, &[u8]) -> Result<()>) -> Result<()> {
     let wrong = |number: usize, message: &str| Error::Format {
         path: path.to_path_buf(),
         message: format!("line {number}: {message}; restore the file, or start the run again with `--force`"),
@@ -128,38 +176,13 @@ fn visit(path: &Path, mut each: impl FnMut(Record, &[u8]) -> Result<()>) -> Resu
         file.read_until(b'\n', &mut line).map_err(Error::file("read", path))?;
         let Some(text) = line.strip_suffix(b"\n") else { break };
         if number > 1 {
-            let record = serde_json::from_slice(text).map_err(|e| wrong(number, &format!("not a record ({e})")))?;
+            let record = Line::read(text).map_err(|e| wrong(number, &format!("not a record ({e})")))?;
             each(record, &line)?;
         } else if text != HEADER.as_bytes() {
             return Err(wrong(1, &format!("expected `{HEADER}`, which this version of curricle reads and writes")));
         }
     }
     Ok(())
-}
-
-/// A float as a JSON number if it is finite, else as a string.
-mod any_float {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-    use serde_json::Value;
-
-    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
-        match value {
-            v if v.is_finite() => v.serialize(to),
-            v if v.is_nan() => "NaN".serialize(to),
-            v if *v > 0.0 => "Infinity".serialize(to),
-            _ => "-Infinity".serialize(to),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        let value = Value::deserialize(from)?;
-        match value.as_str() {
-            Some("NaN") => Ok(f64::NAN),
-            Some("Infinity") => Ok(f64::INFINITY),
-            Some("-Infinity") => Ok(f64::NEG_INFINITY),
-            _ => value.as_f64().ok_or_else(|| D::Error::custom(format!("value {value} is not a number"))),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -206,6 +229,24 @@ mod tests {
         half.write_all(br#"{"step":27,"ep"#).unwrap();
         write(&resumed, 21..40);
         assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(&resumed).unwrap());
+    }
+
+    #[test]
+    fn histograms_stand_beside_scalars_and_end_with_their_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut file = MetricsFile::create(&path).unwrap();
+        for step in [1, 2] {
+            let (edges, counts) = (vec![0.0, 0.5, 1.0], vec![3.0, 1.0]);
+            file.write(&[Record { tag: r#"a "counts" b"#.into(), ..record(step, 1.0) }]).unwrap();
+            file.write_histogram(&HistogramRecord { step, epoch: 1, tag: "weights/noisy".into(), edges, counts })
+                .unwrap();
+        }
+        assert_eq!(read(&path).unwrap().len(), 2);
+        truncate_after(&path, 1).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last = r#"{"step":1,"epoch":1,"tag":"weights/noisy","edges":[0.0,0.5,1.0],"counts":[3.0,1.0]}"#;
+        assert_eq!(text.lines().last().unwrap(), last);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! it out.
 
 mod font;
+mod histogram;
 mod summary;
 
 pub mod counter;

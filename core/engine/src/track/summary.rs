@@ -1,6 +1,7 @@
 //! TensorBoard's messages for scalars, histograms, images, texts and chart layouts.
 
 use super::Picture;
+use super::histogram::Histogram;
 use crate::Result;
 use tensorboard_proto::layout::{Category, Chart, Layout, MultilineChartContent};
 use tensorboard_proto::summary::{
@@ -10,9 +11,6 @@ use tensorboard_proto::tensor::TensorProto;
 use tensorboard_proto::tensor_shape::{TensorShapeProto, TensorShapeProto_Dim};
 use tensorboard_proto::types::DataType;
 
-/// Buckets of a histogram. TensorBoard redraws it with 30 of its own.
-const BUCKETS: usize = 60;
-
 /// A scalar. TensorBoard keeps it in single precision.
 pub(super) fn scalar(tag: &str, value: f64) -> Summary_Value {
     let mut summary = tagged(tag);
@@ -20,43 +18,23 @@ pub(super) fn scalar(tag: &str, value: f64) -> Summary_Value {
     summary
 }
 
-/// A histogram of the finite values, in buckets of equal width between the smallest and the
-/// largest.
+/// A histogram of the finite values.
 pub(super) fn histogram(tag: &str, values: &[f64]) -> Summary_Value {
-    let mut histogram = HistogramProto::new();
+    let mut proto = HistogramProto::new();
     let finite = || values.iter().copied().filter(|v| v.is_finite());
-    let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));
-    if min <= max {
-        let (limits, counts) = buckets(finite(), min, max);
-        histogram.set_min(min);
-        histogram.set_max(max);
-        histogram.set_num(finite().count() as f64);
-        histogram.set_sum(finite().sum());
-        histogram.set_sum_squares(finite().map(|v| v * v).sum());
-        histogram.set_bucket_limit(limits);
-        histogram.set_bucket(counts);
+    let Histogram { min, limits, counts } = Histogram::of(values);
+    if let Some(max) = limits.last() {
+        proto.set_min(min);
+        proto.set_max(*max);
+        proto.set_num(finite().count() as f64);
+        proto.set_sum(finite().sum());
+        proto.set_sum_squares(finite().map(|v| v * v).sum());
+        proto.set_bucket_limit(limits);
+        proto.set_bucket(counts);
     }
     let mut summary = tagged(tag);
-    summary.set_histo(histogram);
+    summary.set_histo(proto);
     summary
-}
-
-/// Right edges of the buckets and how many values lie in each.
-fn buckets(values: impl Iterator<Item = f64>, min: f64, max: f64) -> (Vec<f64>, Vec<f64>) {
-    // Divided first: the range of two huge values of opposite sign overflows.
-    let width = max / BUCKETS as f64 - min / BUCKETS as f64;
-    if width == 0.0 {
-        return (vec![max], vec![values.count() as f64]);
-    }
-    let mut limits: Vec<f64> = (1..=BUCKETS).map(|i| min + width * i as f64).collect();
-    limits[BUCKETS - 1] = max;
-    let mut counts = vec![0.0; BUCKETS];
-    for value in values {
-        // The cast saturates, and the largest value belongs to the last bucket.
-        let index = ((value / width - min / width) as usize).min(BUCKETS - 1);
-        counts[index] += 1.0;
-    }
-    (limits, counts)
 }
 
 /// An image, as PNG.
@@ -136,6 +114,7 @@ fn bytes(content: &[u8]) -> TensorProto {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::track::histogram::BUCKETS;
     use proptest::prelude::*;
 
     #[test]

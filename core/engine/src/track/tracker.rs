@@ -1,7 +1,8 @@
 //! Everything a run measures, written to `metrics.jsonl` and TensorBoard at once.
 
 use super::events::{self, EventWriter};
-use super::metrics::{self, MetricsFile, Record};
+use super::histogram::Histogram;
+use super::metrics::{self, HistogramRecord, MetricsFile, Record};
 use super::{HParams, Picture, hparams, summary};
 use crate::{Error, Result, files};
 use std::path::{Path, PathBuf};
@@ -69,10 +70,13 @@ impl Tracker {
         Ok(())
     }
 
-    /// Writes the distribution of values, for TensorBoard alone. Values that are not finite are
-    /// left out.
-    pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64) {
+    /// Writes the distribution of values. Values that are not finite are left out.
+    pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64, epoch: u64) -> Result<()> {
+        let Histogram { min, limits, counts } = Histogram::of(values);
+        let edges = std::iter::once(min).chain(limits).collect();
+        self.metrics.write_histogram(&HistogramRecord { step, epoch, tag: tag.to_string(), edges, counts })?;
         self.events.write(step, vec![summary::histogram(tag, values)]);
+        Ok(())
     }
 
     /// Writes a picture, for TensorBoard alone.

@@ -204,8 +204,12 @@ impl<'a> Trainer<'a> {
             weights: weights.as_ref(),
             tensors: &self.components.loss_tensors.tensors,
         };
-        let loss = guard(|| check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings))
-            .map_err(named(Kind::Loss, &self.recipe.loss.name))?;
+        let loss = guard(|| {
+            let loss = check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings)?;
+            check_log(&log)?;
+            Ok(loss)
+        });
+        let loss = loss.map_err(named(Kind::Loss, &self.recipe.loss.name))?;
         stopwatch.count(Part::Loss, times);
 
         let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
@@ -292,6 +296,16 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
         return wrong(format!("returned a number on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
     }
     Ok(loss)
+}
+
+fn check_log(log: &Log) -> curricle_sdk::Result<()> {
+    match log.scalars().iter().find(|(_, value)| value.numel() != 1) {
+        Some((name, value)) => Err(curricle_sdk::Error::other(format!(
+            "logged a tensor of shape {:?} as `{name}`, which must be one number",
+            value.size()
+        ))),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {

@@ -88,6 +88,26 @@ fn doubtful_settings_are_warned_of_where_they_stand() {
 }
 
 #[test]
+fn what_a_loss_declares_of_its_tensors_is_part_of_the_recipe() {
+    let scale = |more: &str| {
+        let resolved = load(&good("declared", more), &[]).unwrap();
+        let path = write("declared_again", &[("m.toml", &resolved.to_toml())]);
+        let again = load(&path, &[]).unwrap();
+        assert_eq!(again.hash(), resolved.hash(), "a stored recipe is the same recipe");
+        again.recipe.groups["proxies"].lr_scale
+    };
+    assert_eq!(scale(""), Some(100.0));
+    assert_eq!(scale("[groups.proxies]\nlr_scale = 7\n"), Some(7.0));
+    assert_eq!(scale("[groups.proxies]\nweight_decay = 0.0\n"), Some(100.0));
+}
+
+#[test]
+fn networks_for_features_are_refused_on_pictures() {
+    let message = load(&good("linear", ""), &["backbone.name=linear"]).unwrap_err().to_string();
+    assert_eq!(message, "`linear` needs features, and this data source gives images");
+}
+
+#[test]
 fn settings_of_a_single_component_are_checked_like_those_of_a_recipe() {
     let settings = |sets: &[&str]| {
         let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();

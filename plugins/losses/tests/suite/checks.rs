@@ -128,6 +128,17 @@ pub fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
     }
 }
 
+/// The engine gives losses unit vectors; whoever probes one may give others.
+pub fn long_embeddings_are_finite(loss: &dyn Loss) {
+    for (kind, length) in [(Kind::Float, 30.0), (Kind::Double, 30.0), (Kind::Double, 0.01)] {
+        let mut data = Data::random(loss, &[0, 0, 0, 1, 1, 1, 2, 2], 8, 11).to_kind(kind);
+        data.embeddings *= length;
+        let outcome = data.evaluate(loss);
+        assert!(all_finite(&outcome.loss) && all_finite(&outcome.grad), "{kind:?} {length}");
+        outcome.tensor_grads.iter().for_each(|(name, grad)| assert!(all_finite(grad), "{name} {kind:?} {length}"));
+    }
+}
+
 /// In a batch that is one sample over and over there is no pair, whatever the loss makes of pairs.
 pub fn a_repeated_sample_is_no_pair(loss: &dyn Loss) {
     let data = Data::random(loss, &[1, 1, 1], 8, 10);

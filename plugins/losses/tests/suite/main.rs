@@ -44,6 +44,10 @@ macro_rules! suite {
                 checks::equal_and_opposite_embeddings_are_finite(&*loss());
             }
             #[test]
+            fn long_embeddings_are_finite() {
+                checks::long_embeddings_are_finite(&*loss());
+            }
+            #[test]
             fn a_repeated_sample_is_no_pair() {
                 checks::a_repeated_sample_is_no_pair(&*loss());
             }

@@ -32,7 +32,8 @@ pub struct Args {
     /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     out: PathBuf,
-    /// Runs at the same time; threads are divided among them. Default: 1, or with `--launcher
+    /// Runs at the same time; unless `--threads` says how many each has, threads are divided among
+    /// them. Default: 1, or with `--launcher
     /// slurm` as many as the cluster allows.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,

@@ -30,6 +30,10 @@ pub struct WeightsReport {
     pub prefix: String,
     /// Tensors of the file that the network has no place for, such as those of a classifier.
     pub left_over: Vec<String>,
+    /// How many of these lie within modules of the network, rather than in a classifier behind it: the file
+    /// is of a larger network.
+    #[serde(default)]
+    pub left_over_inside: usize,
 }
 
 impl WeightsReport {
@@ -82,11 +86,17 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
     }
     let used: std::collections::HashSet<_> = wanted.keys().filter_map(|name| mapping.in_file(name)).collect();
     let counts = |name: &&String| !used.contains(*name) && !name.ends_with("num_batches_tracked");
+    let left_over: Vec<String> = found.keys().filter(counts).cloned().collect();
+    let module = |name: &str| name.split('.').next().unwrap_or_default().to_string();
+    let modules: std::collections::HashSet<_> = wanted.keys().map(|name| module(name)).collect();
+    let inside =
+        |name: &&String| name.strip_prefix(&mapping.prefix).is_some_and(|name| modules.contains(&module(name)));
     Ok(WeightsReport {
+        left_over_inside: left_over.iter().filter(inside).count(),
         path: path.to_path_buf(),
         sha256: Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
         matched: wanted.len(),
-        left_over: found.keys().filter(counts).cloned().collect(),
+        left_over,
         prefix: mapping.prefix,
     })
 }

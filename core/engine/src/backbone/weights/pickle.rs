@@ -3,23 +3,31 @@
 //! Nothing of a file is ever executed: functions are recognised by name, those that put tensors
 //! together are understood, and whatever another one would have made becomes [`Value::Object`],
 //! which holds nothing.
+//!
+//! Tuples, lists and dictionaries are places in one table. However deep a file nests them, and
+//! whether they hold themselves, nothing is copied, and dropping them does not recurse.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Something a pickle holds.
+/// Values that may be copied for each byte of a pickle; honest ones copy each about once.
+const COPIES: usize = 16;
+
+/// Something a pickle holds; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     None,
     Int(i64),
-    Text(String),
-    Tuple(Vec<Value>),
-    List(Rc<RefCell<Vec<Value>>>),
-    Dict(Rc<RefCell<Vec<(Value, Value)>>>),
+    Text(Rc<str>),
+    /// The place of its items.
+    Tuple(usize),
+    /// The place of its items.
+    List(usize),
+    /// The place of its keys and values, which take turns.
+    Dict(usize),
     /// A function or class, such as `torch._utils._rebuild_tensor_v2`.
     Global(Rc<str>),
-    Storage(Storage),
+    Storage(Rc<Storage>),
     Tensor(Rc<Strided>),
     /// What a function or class that is not known here would have made.
     Object(Rc<str>),
@@ -28,10 +36,10 @@ pub(super) enum Value {
 }
 
 /// The memory of one or more tensors, by its key in the file.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Storage {
-    pub key: String,
-    /// `FloatStorage` and the like.
+    pub key: Rc<str>,
+    /// `torch.FloatStorage` and the like.
     pub class: Rc<str>,
     /// Elements to skip.
     pub offset: i64,
@@ -40,7 +48,7 @@ pub(super) struct Storage {
 /// A tensor as a view of a storage.
 #[derive(Debug)]
 pub(super) struct Strided {
-    pub storage: Storage,
+    pub storage: Rc<Storage>,
     pub offset: i64,
     pub size: Vec<i64>,
     pub stride: Vec<i64>,
@@ -50,15 +58,35 @@ pub(super) struct Strided {
 #[derive(Debug)]
 pub(super) struct Pickle {
     pub root: Value,
-    pub storages: HashMap<String, Storage>,
+    pub storages: HashMap<Rc<str>, Rc<Storage>>,
+    held: Vec<Vec<Value>>,
+}
+
+impl Pickle {
+    /// What the list at this place holds.
+    pub fn items(&self, list: usize) -> &[Value] {
+        &self.held[list]
+    }
+
+    /// The keys and values of the dictionary at this place.
+    pub fn entries(&self, dict: usize) -> &[[Value; 2]] {
+        self.held[dict].as_chunks().0
+    }
 }
 
 /// Reads one pickle from the front of `bytes`; `bytes` is left after its end.
 pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
-    let mut machine =
-        Machine { bytes, stack: Vec::new(), marks: Vec::new(), memo: HashMap::new(), storages: HashMap::new() };
+    let mut machine = Machine {
+        left: bytes.len().saturating_mul(COPIES),
+        bytes,
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: HashMap::new(),
+        storages: HashMap::new(),
+        held: Vec::new(),
+    };
     let root = machine.run()?;
-    Ok(Pickle { root, storages: machine.storages })
+    Ok(Pickle { root, storages: machine.storages, held: machine.held })
 }
 
 struct Machine<'b, 'd> {
@@ -66,7 +94,11 @@ struct Machine<'b, 'd> {
     stack: Vec<Value>,
     marks: Vec<usize>,
     memo: HashMap<usize, Value>,
-    storages: HashMap<String, Storage>,
+    storages: HashMap<Rc<str>, Rc<Storage>>,
+    /// What tuples, lists and dictionaries hold.
+    held: Vec<Vec<Value>>,
+    /// What may still be copied.
+    left: usize,
 }
 
 impl<'d> Machine<'_, 'd> {
@@ -81,9 +113,9 @@ impl<'d> Machine<'_, 'd> {
                 b'N' => self.push(Value::None),
                 0x88 => self.push(Value::Int(1)),
                 0x89 => self.push(Value::Int(0)),
-                b'}' => self.push(Value::Dict(Rc::default())),
-                b']' => self.push(Value::List(Rc::default())),
-                b')' => self.push(Value::Tuple(Vec::new())),
+                b'}' => self.push_held(Value::Dict, Vec::new()),
+                b']' => self.push_held(Value::List, Vec::new()),
+                b')' => self.push_held(Value::Tuple, Vec::new()),
                 0x8f => self.push(Value::Other),
                 b'K' | b'M' | b'J' | 0x8a | 0x8b | b'I' | b'L' => self.integer(code)?,
                 b'G' => {
@@ -98,21 +130,21 @@ impl<'d> Machine<'_, 'd> {
                 b'C' | b'B' | 0x8e => self.raw(code)?,
                 b't' => {
                     let items = self.since_mark()?;
-                    self.push(Value::Tuple(items));
+                    self.push_held(Value::Tuple, items);
                 }
                 0x85..=0x87 => {
                     let count = usize::from(code - 0x84);
                     let at = self.stack.len().checked_sub(count).ok_or("ends in the middle of a tuple")?;
                     let items = self.stack.split_off(at);
-                    self.push(Value::Tuple(items));
+                    self.push_held(Value::Tuple, items);
                 }
                 b'l' => {
                     let items = self.since_mark()?;
-                    self.push(Value::List(Rc::new(RefCell::new(items))));
+                    self.push_held(Value::List, items);
                 }
                 b'd' => {
                     let items = self.since_mark()?;
-                    self.push(Value::Dict(Rc::new(RefCell::new(pairs(items)))));
+                    self.push_held(Value::Dict, pairs(items));
                 }
                 b'a' | b'e' | 0x90 => self.append(code)?,
                 b's' | b'u' => self.set_items(code)?,
@@ -133,21 +165,24 @@ impl<'d> Machine<'_, 'd> {
                     let (Value::Text(module), Value::Text(name)) = (module, name) else {
                         return Err("names a class by something else than texts".into());
                     };
+                    self.spend(module.len() + name.len())?;
                     self.push(Value::Global(format!("{module}.{name}").into()));
                 }
                 b'R' | 0x81 => {
                     let (arguments, function) = (self.pop()?, self.pop()?);
-                    self.push(called(&function, arguments));
+                    let made = self.called(&function, &arguments)?;
+                    self.push(made);
                 }
                 0x92 => {
                     let (_, arguments, class) = (self.pop()?, self.pop()?, self.pop()?);
-                    self.push(called(&class, arguments));
+                    let made = self.called(&class, &arguments)?;
+                    self.push(made);
                 }
                 // The state of an object; a dictionary's own (`_metadata`) is of no interest.
                 b'b' => drop(self.pop()?),
                 b'Q' => {
                     let id = self.pop()?;
-                    let storage = storage(id)?;
+                    let storage = Rc::new(self.storage(&id)?);
                     self.storages.insert(storage.key.clone(), storage.clone());
                     self.push(Value::Storage(storage));
                 }
@@ -158,6 +193,23 @@ impl<'d> Machine<'_, 'd> {
 
     fn push(&mut self, value: Value) {
         self.stack.push(value);
+    }
+
+    fn push_held(&mut self, container: fn(usize) -> Value, items: Vec<Value>) {
+        let value = container(self.hold(items));
+        self.push(value);
+    }
+
+    /// The place where these items are from now on.
+    fn hold(&mut self, items: Vec<Value>) -> usize {
+        self.held.push(items);
+        self.held.len() - 1
+    }
+
+    /// Few bytes may refer to one large value many times; copies of it would fill the memory.
+    fn spend(&mut self, copied: usize) -> Result<(), String> {
+        self.left = self.left.checked_sub(copied).ok_or("repeats itself more than state dictionaries ever do")?;
+        Ok(())
     }
 
     fn pop(&mut self) -> Result<Value, String> {
@@ -232,7 +284,7 @@ impl<'d> Machine<'_, 'd> {
                 String::from_utf8_lossy(self.take(length)?).into_owned()
             }
         };
-        self.push(Value::Text(text));
+        self.push(Value::Text(text.into()));
         Ok(())
     }
 
@@ -249,8 +301,8 @@ impl<'d> Machine<'_, 'd> {
 
     fn append(&mut self, code: u8) -> Result<(), String> {
         let items = if code == b'a' { vec![self.pop()?] } else { self.since_mark()? };
-        if let Value::List(list) = self.top()? {
-            list.borrow_mut().extend(items);
+        if let Value::List(list) = *self.top()? {
+            self.held[list].extend(items);
         }
         Ok(())
     }
@@ -262,8 +314,8 @@ impl<'d> Machine<'_, 'd> {
         } else {
             self.since_mark()?
         };
-        if let Value::Dict(dict) = self.top()? {
-            dict.borrow_mut().extend(pairs(items));
+        if let Value::Dict(dict) = *self.top()? {
+            self.held[dict].extend(pairs(items));
         }
         Ok(())
     }
@@ -290,75 +342,78 @@ impl<'d> Machine<'_, 'd> {
         self.push(value);
         Ok(())
     }
+
+    /// What a function would have made of its arguments.
+    fn called(&mut self, function: &Value, arguments: &Value) -> Result<Value, String> {
+        let Value::Global(name) = function else { return Ok(Value::Other) };
+        let object = Value::Object(name.clone());
+        let Value::Tuple(arguments) = arguments else { return Ok(object) };
+        Ok(match (&**name, self.held[*arguments].as_slice()) {
+            ("collections.OrderedDict" | "builtins.dict" | "__builtin__.dict", []) | ("collections.defaultdict", _) => {
+                Value::Dict(self.hold(Vec::new()))
+            }
+            // As Python 2 wrote them: a list of pairs.
+            ("collections.OrderedDict", [Value::List(list)]) => {
+                let pair = |item: &Value| match item {
+                    Value::List(pair) | Value::Tuple(pair) => self.held[*pair].first_chunk::<2>().cloned(),
+                    _ => None,
+                };
+                let entries: Vec<Value> = self.held[*list].iter().filter_map(pair).flatten().collect();
+                self.spend(entries.len())?;
+                Value::Dict(self.hold(entries))
+            }
+            (
+                "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor",
+                [Value::Storage(storage), Value::Int(offset), size, stride, ..],
+            ) => match (self.numbers(size), self.numbers(stride)) {
+                (Some(size), Some(stride)) => {
+                    let tensor = Strided { storage: storage.clone(), offset: *offset, size, stride };
+                    self.spend(tensor.size.len() + tensor.stride.len())?;
+                    Value::Tensor(Rc::new(tensor))
+                }
+                _ => object,
+            },
+            ("torch._utils._rebuild_parameter" | "torch.nn.parameter.Parameter", [data, ..]) => data.clone(),
+            ("torch.Size", [size]) => size.clone(),
+            _ => object,
+        })
+    }
+
+    fn numbers(&self, value: &Value) -> Option<Vec<i64>> {
+        let number = |item: &Value| if let Value::Int(number) = item { Some(*number) } else { None };
+        match value {
+            Value::Tuple(items) | Value::List(items) => self.held[*items].iter().map(number).collect(),
+            _ => None,
+        }
+    }
+
+    /// `("storage", class, key, device, elements[, (view key, offset, elements)])`.
+    fn storage(&self, id: &Value) -> Result<Storage, String> {
+        let Value::Tuple(parts) = id else { return Err("refers to something outside that is no storage".into()) };
+        let parts = self.held[*parts].as_slice();
+        let [Value::Text(kind), Value::Global(class), Value::Text(key), ..] = parts else {
+            return Err("refers to a storage in an unknown way".into());
+        };
+        if &**kind != "storage" {
+            return Err(format!("refers to a `{kind}` outside of it"));
+        }
+        let offset = match parts.get(5) {
+            Some(Value::Tuple(view)) => match self.held[*view].get(1) {
+                Some(Value::Int(offset)) => *offset,
+                _ => return Err("refers to a view of a storage in an unknown way".into()),
+            },
+            _ => 0,
+        };
+        Ok(Storage { key: key.clone(), class: class.clone(), offset })
+    }
 }
 
 fn damaged() -> String {
     "is damaged".into()
 }
 
-fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
-    let mut items = items.into_iter();
-    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
-}
-
-/// What a function would have made of its arguments.
-fn called(function: &Value, arguments: Value) -> Value {
-    let Value::Global(name) = function else { return Value::Other };
-    let Value::Tuple(mut arguments) = arguments else { return Value::Object(name.clone()) };
-    match (&**name, arguments.as_mut_slice()) {
-        ("collections.OrderedDict" | "builtins.dict" | "__builtin__.dict", []) => Value::Dict(Rc::default()),
-        ("collections.defaultdict", _) => Value::Dict(Rc::default()),
-        // As Python 2 wrote them: a list of pairs.
-        ("collections.OrderedDict", [Value::List(list)]) => {
-            let pair = |item: &Value| match item {
-                Value::List(pair) => Some((pair.borrow().first()?.clone(), pair.borrow().get(1)?.clone())),
-                Value::Tuple(pair) => Some((pair.first()?.clone(), pair.get(1)?.clone())),
-                _ => None,
-            };
-            let entries = list.borrow().iter().filter_map(pair).collect();
-            Value::Dict(Rc::new(RefCell::new(entries)))
-        }
-        (
-            "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor",
-            [Value::Storage(storage), Value::Int(offset), size, stride, ..],
-        ) => match (numbers(size), numbers(stride)) {
-            (Some(size), Some(stride)) => {
-                let storage = storage.clone();
-                Value::Tensor(Rc::new(Strided { storage, offset: *offset, size, stride }))
-            }
-            _ => Value::Object(name.clone()),
-        },
-        ("torch._utils._rebuild_parameter" | "torch.nn.parameter.Parameter", [data, ..]) => data.clone(),
-        ("torch.Size", [size]) => size.clone(),
-        _ => Value::Object(name.clone()),
-    }
-}
-
-fn numbers(value: &Value) -> Option<Vec<i64>> {
-    let number = |item: &Value| if let Value::Int(number) = item { Some(*number) } else { None };
-    match value {
-        Value::Tuple(items) => items.iter().map(number).collect(),
-        Value::List(items) => items.borrow().iter().map(number).collect(),
-        _ => None,
-    }
-}
-
-/// `("storage", class, key, device, elements[, (view key, offset, elements)])`.
-fn storage(id: Value) -> Result<Storage, String> {
-    let Value::Tuple(parts) = id else { return Err("refers to something outside that is no storage".into()) };
-    let [Value::Text(kind), Value::Global(class), Value::Text(key), ..] = parts.as_slice() else {
-        return Err("refers to a storage in an unknown way".into());
-    };
-    if kind != "storage" {
-        return Err(format!("refers to a `{kind}` outside of it"));
-    }
-    let offset = match parts.get(5) {
-        Some(Value::Tuple(view)) => match view.get(1) {
-            Some(Value::Int(offset)) => *offset,
-            _ => return Err("refers to a view of a storage in an unknown way".into()),
-        },
-        _ => 0,
-    };
-    let class = class.rsplit('.').next().unwrap_or(class).into();
-    Ok(Storage { key: key.clone(), class, offset })
+/// Keys and values in turn; a key without a value is left out.
+fn pairs(mut items: Vec<Value>) -> Vec<Value> {
+    items.truncate(items.len() / 2 * 2);
+    items
 }

@@ -1,13 +1,17 @@
 //! PyTorch's `.pth` files: a zip archive since 1.6, a row of pickles before.
 
 use super::pickle::{self, Pickle, Storage, Strided, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read};
 use std::rc::Rc;
 use tch::{Kind, Tensor};
 
 /// State dictionaries are not nested deeper than this.
 const DEEPEST: usize = 8;
+/// What a visit of all entries may cost: a million of them, or fewer with long names.
+const EFFORT: usize = 1_000_000 * ENTRY;
+/// What an entry costs, next to the bytes of its name.
+const ENTRY: usize = 64;
 /// The number that old files begin with.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
@@ -48,10 +52,9 @@ pub(super) fn read_zip(bytes: &[u8]) -> Result<Contents, String> {
     {
         return Err("was written on a big-endian machine".into());
     }
-    let pickle = entry(&main)?;
-    let root = pickle::read(&mut pickle.as_slice())?.root;
+    let state = pickle::read(&mut entry(&main)?.as_slice())?;
     let mut storages = HashMap::new();
-    collect(&root, |storage| {
+    collect(&state, |storage| {
         if !storages.contains_key(&storage.key) {
             let contents = entry(&format!("{folder}data/{}", storage.key))?;
             storages.insert(storage.key.clone(), whole(storage, &contents)?);
@@ -64,70 +67,76 @@ pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<Contents, String> {
     for _header in ["magic number", "version", "machine"] {
         pickle::read(&mut bytes)?;
     }
-    let Pickle { root, storages: classes } = pickle::read(&mut bytes)?;
-    let Value::List(keys) = pickle::read(&mut bytes)?.root else { return Err("has no list of its storages".into()) };
+    let state = pickle::read(&mut bytes)?;
+    let keys = pickle::read(&mut bytes)?;
+    let Value::List(list) = keys.root else { return Err("has no list of its storages".into()) };
     let mut storages = HashMap::new();
-    for key in keys.borrow().iter() {
+    for key in keys.items(list) {
         let Value::Text(key) = key else { return Err("names a storage by something else than text".into()) };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or("ends too early")?;
-        let storage = classes.get(key).ok_or_else(|| format!("has a storage `{key}` that nothing refers to"))?;
+        let storage = state.storages.get(key).ok_or_else(|| format!("has a storage `{key}` that nothing refers to"))?;
         let (_, width) = kind(&storage.class)?;
         let length = usize::try_from(i64::from_le_bytes(*length)).ok().and_then(|n| n.checked_mul(width));
         let (contents, rest) = length.and_then(|n| rest.split_at_checked(n)).ok_or("ends too early")?;
         storages.insert(key.clone(), whole(storage, contents)?);
         bytes = rest;
     }
-    collect(&root, |storage| {
+    collect(&state, |storage| {
         storages.get(&storage.key).map(Tensor::shallow_clone).ok_or_else(|| format!("has no storage `{}`", storage.key))
     })
 }
 
-fn collect(root: &Value, mut storage: impl FnMut(&Storage) -> Result<Tensor, String>) -> Result<Contents, String> {
-    let mut contents = Contents::default();
-    let mut objects = Vec::new();
-    visit_objects(root, 0, &mut objects);
-    objects.sort_unstable();
-    objects.dedup();
-    contents.objects = objects.iter().map(ToString::to_string).collect();
-    visit(root, "", 0, &mut |name, tensor| {
+fn collect(state: &Pickle, mut storage: impl FnMut(&Storage) -> Result<Tensor, String>) -> Result<Contents, String> {
+    let mut visit = Visit { state, path: Vec::new(), left: EFFORT, tensors: BTreeMap::new(), objects: BTreeSet::new() };
+    visit.value(&state.root, Some(""))?;
+    let objects = visit.objects.iter().map(ToString::to_string).collect();
+    let mut tensors = BTreeMap::new();
+    for (name, tensor) in visit.tensors {
         let memory = storage(&tensor.storage)?;
-        let offset = tensor.storage.offset + tensor.offset;
-        let view = memory.f_as_strided(&tensor.size, &tensor.stride, offset);
-        let view = view.map_err(|_| format!("its tensor `{name}` does not fit its storage"))?;
-        contents.tensors.insert(name.to_string(), view);
-        Ok(())
-    })?;
-    Ok(contents)
-}
-
-/// Every tensor in dictionaries and dictionaries of dictionaries.
-fn visit(
-    value: &Value,
-    name: &str,
-    depth: usize,
-    found: &mut dyn FnMut(&str, &Strided) -> Result<(), String>,
-) -> Result<(), String> {
-    match value {
-        Value::Tensor(tensor) if !name.is_empty() => found(name, tensor),
-        Value::Dict(entries) if depth < DEEPEST => {
-            for (key, value) in entries.borrow().iter() {
-                let Value::Text(key) = key else { continue };
-                let below = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                visit(value, &below, depth + 1, found)?;
-            }
-            Ok(())
-        }
-        _ => Ok(()),
+        let offset = tensor.storage.offset.checked_add(tensor.offset);
+        let view = offset.and_then(|offset| memory.f_as_strided(&tensor.size, &tensor.stride, offset).ok());
+        let view = view.ok_or_else(|| format!("its tensor `{name}` does not fit its storage"))?;
+        tensors.insert(name, view);
     }
+    Ok(Contents { tensors, objects })
 }
 
-fn visit_objects(value: &Value, depth: usize, found: &mut Vec<Rc<str>>) {
-    match value {
-        Value::Object(class) => found.push(class.clone()),
-        Value::Dict(entries) if depth < DEEPEST => {
-            entries.borrow().iter().for_each(|(_, value)| visit_objects(value, depth + 1, found));
+/// A walk through dictionaries and dictionaries of dictionaries.
+struct Visit<'a> {
+    state: &'a Pickle,
+    /// The dictionaries around; one may hold itself.
+    path: Vec<usize>,
+    /// What is left of `EFFORT`: dictionaries that share others have far more entries than bytes.
+    left: usize,
+    tensors: BTreeMap<String, Rc<Strided>>,
+    objects: BTreeSet<Rc<str>>,
+}
+
+impl Visit<'_> {
+    /// Below a key that is no text, nothing has a name.
+    fn value(&mut self, value: &Value, name: Option<&str>) -> Result<(), String> {
+        match (value, name) {
+            (Value::Object(class), _) => drop(self.objects.insert(class.clone())),
+            (Value::Tensor(tensor), Some(name)) if !name.is_empty() => {
+                self.tensors.insert(name.to_string(), tensor.clone());
+            }
+            (Value::Dict(dict), _) if self.path.len() < DEEPEST && !self.path.contains(dict) => {
+                self.path.push(*dict);
+                for [key, value] in self.state.entries(*dict) {
+                    let below = match (name, key) {
+                        (Some(""), Value::Text(key)) => Some(key.to_string()),
+                        (Some(name), Value::Text(key)) => Some(format!("{name}.{key}")),
+                        _ => None,
+                    };
+                    let cost = ENTRY + below.as_ref().map_or(0, String::len);
+                    self.left = self.left.checked_sub(cost).ok_or("has more entries than state dictionaries have")?;
+                    self.value(value, below.as_deref())?;
+                }
+                self.path.pop();
+            }
+            _ => {}
         }
-        _ => {}
+        Ok(())
     }
 }
 
@@ -139,7 +148,7 @@ fn whole(storage: &Storage, contents: &[u8]) -> Result<Tensor, String> {
 
 /// The type of a storage's elements, and their size in bytes.
 fn kind(class: &str) -> Result<(Kind, usize), String> {
-    Ok(match class {
+    Ok(match class.rsplit('.').next().unwrap_or(class) {
         "FloatStorage" => (Kind::Float, 4),
         "DoubleStorage" => (Kind::Double, 8),
         "HalfStorage" => (Kind::Half, 2),

@@ -1,6 +1,7 @@
 //! Files that PyTorch wrote (`tests/golden/backbones.py`), and some that are wrong.
 
 use super::*;
+use std::io::{Cursor, Write};
 use tch::{Device, Kind};
 
 fn golden(name: &str) -> PathBuf {
@@ -94,4 +95,74 @@ fn damaged_files_are_refused_and_never_more() {
             let _ = try_out(&bytes);
         }
     }
+}
+
+/// What is wrong with a file that has this pickle and a storage of one number.
+fn refused(pickle: &[u8]) -> String {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, contents) in [("archive/data.pkl", pickle), ("archive/data/0", &[0; 4])] {
+        archive.start_file(name, zip::write::FileOptions::default()).unwrap();
+        archive.write_all(contents).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.pth");
+    std::fs::write(&path, archive.finish().unwrap().into_inner()).unwrap();
+    load(&path, "tiny", &network()).unwrap_err().to_string()
+}
+
+#[test]
+fn no_nesting_is_too_deep() {
+    let many = 1_000_000;
+    let tuples = [b")".as_slice(), &b"\x85".repeat(many), b"."].concat();
+    let lists = [b"]".repeat(many), b"a".repeat(many - 1), b".".to_vec()].concat();
+    // Each list is filled after it was put into another: `]`, remember, append, drop, recall.
+    let mut late = b"]q\x00".to_vec();
+    for at in 0..many {
+        let (old, new) = ((at % 2) as u8, ((at + 1) % 2) as u8);
+        late.extend([b'h', old, b']', b'q', new, b'a', b'0']);
+    }
+    late.push(b'.');
+    for pickle in [tuples, lists, late] {
+        let message = refused(&pickle);
+        assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
+    }
+}
+
+#[test]
+fn values_that_share_others_are_not_copied() {
+    let doubled = [b")".as_slice(), &b"2\x86".repeat(40), b"."].concat();
+    let message = refused(&doubled);
+    assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
+    // One list of pairs becomes a dictionary again and again.
+    let list = [b"](".as_slice(), &b"NN\x86".repeat(1000), b"e\x85q\x01"].concat();
+    let pickle = [b"ccollections\nOrderedDict\nq\x00", list.as_slice(), &b"h\x00h\x01R".repeat(1000), b"."].concat();
+    let message = refused(&pickle);
+    assert!(message.contains("repeats itself"), "{message}");
+}
+
+/// A dictionary of 30 texts, remembered at one place; all are keys of what is remembered at another.
+fn dictionary(place: u8, value: u8) -> Vec<u8> {
+    let entries = (0..30).flat_map(|key| [b'U', 1, b'A' + key, b'h', value]);
+    [b'}', b'q', place, b'('].into_iter().chain(entries).chain([b'u']).collect()
+}
+
+#[test]
+fn dictionaries_that_hold_themselves_or_share_others_take_no_time() {
+    let message = refused(&[dictionary(0, 0), b".".to_vec()].concat());
+    assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
+    let mut pickle = b"Nq\x00".to_vec();
+    (1..=8).for_each(|place| pickle.extend(dictionary(place, place - 1)));
+    pickle.push(b'.');
+    let message = refused(&pickle);
+    assert!(message.contains("has more entries than state dictionaries have"), "{message}");
+}
+
+#[test]
+fn offsets_that_no_storage_has_are_refused() {
+    let view = b"(U\x01vI9223372036854775807\nK\x01t";
+    let storage = [b"(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x01".as_slice(), view, b"tQ"].concat();
+    let function = b"}U\x01wctorch._utils\n_rebuild_tensor_v2\n(";
+    let pickle = [function.as_slice(), &storage, b"K\x01K\x01\x85K\x01\x85tRs."].concat();
+    let message = refused(&pickle);
+    assert!(message.contains("its tensor `w` does not fit its storage"), "{message}");
 }

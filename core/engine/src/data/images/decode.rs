@@ -4,6 +4,7 @@
 //! and that pictures are put upright as their EXIF data says.
 
 use super::scaled;
+use crate::data::inspect::refuse_special;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use image::metadata::Orientation;
@@ -40,7 +41,7 @@ impl Read {
     /// Decodes a file; an error names it.
     ///
     /// A picture whose shorter side will be reduced to `shorter` may come out smaller than its file
-    /// says, though never less than twice as large as needed.
+    /// says, though always much larger than needed.
     pub fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
         self.read(path)?;
         self.decode_bytes(shorter).map_err(|message| Error::Format { path: path.to_path_buf(), message })
@@ -55,6 +56,7 @@ impl Read {
 
     fn read(&mut self, path: &Path) -> Result<()> {
         self.file.clear();
+        refuse_special(path)?;
         let mut file = std::fs::File::open(path).map_err(Error::file("read", path))?;
         file.read_to_end(&mut self.file).map_err(Error::file("read", path))?;
         Ok(())

@@ -22,8 +22,9 @@ pub struct Scaled {
     pub orientation: Option<Orientation>,
 }
 
-/// Decodes a file so that its shorter side keeps at least twice `shorter` pixels, which leaves the
-/// filter of the resizing that follows enough to work on.
+/// Decodes a file so that its shorter side keeps at least 2¾ times `shorter` pixels, which leaves the
+/// filter of the resizing that follows enough to work on, also of colours, which most files store at
+/// half the resolution.
 ///
 /// `None` if that would not be faster, and for whatever is unusual or damaged: the decoder of whole
 /// pictures knows more kinds of files, and says what is wrong.
@@ -48,7 +49,7 @@ pub fn decode(file: &[u8], shorter: usize) -> Option<Scaled> {
 /// Pictures of cameras are multiples of 8 pixels. Others would come out with a fraction of a pixel at
 /// their edges that is not theirs.
 fn divisor(width: u16, height: u16, shorter: usize) -> Option<u16> {
-    let enough = |divisor: u16| usize::from(width.min(height) / divisor) >= 2 * shorter;
-    let fits = |divisor: &u16| width % divisor == 0 && height % divisor == 0 && enough(*divisor);
-    [8, 4].into_iter().find(fits)
+    let enough = |divisor: u16| 4 * usize::from(width.min(height) / divisor) >= 11 * shorter;
+    let fits = |divisor: u16| width.is_multiple_of(divisor) && height.is_multiple_of(divisor) && enough(divisor);
+    [8, 4].into_iter().find(|divisor| fits(*divisor))
 }

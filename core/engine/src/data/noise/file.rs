@@ -5,10 +5,9 @@
 
 use super::NoisyLabels;
 use crate::data::Part;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::Path;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,13 +33,7 @@ pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
         writer.serialize(row).map_err(|e| Error::Failed(format!("noisy labels cannot be written as CSV: {e}")))?;
     }
     let text = writer.into_inner().map_err(|e| Error::file("write", path)(e.into_error()))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&text)?;
-        file.persist(path).map_err(|e| e.error)
-    };
-    write().map(|_| ()).map_err(Error::file("write", path))
+    files::write(path, &text)
 }
 
 /// Reads what [`save`] wrote for the same part; anything that does not fit it is an error.

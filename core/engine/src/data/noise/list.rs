@@ -32,7 +32,23 @@ pub fn read(
             ListLabels::Majority => by_majority(&given, part),
         }
     });
-    noisy.map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    let noisy = noisy.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+    if let Some(percent) = doubtful(labels, &noisy) {
+        tracing::warn!(
+            "{percent:.0} % of the labels in `{}` differ from the data set's own; is the list meant for other numbers? \
+             `labels = \"majority\"` finds out what a label means",
+            path.display()
+        );
+    }
+    Ok(noisy)
+}
+
+/// How many percent of the labels are wrong, if it is more than 90. Noise is hardly ever so strong, but
+/// a list that numbers the classes in an order of its own looks like this.
+fn doubtful(labels: ListLabels, noisy: &NoisyLabels) -> Option<f64> {
+    let flipped = noisy.flipped.iter().filter(|flipped| **flipped).count();
+    let doubtful = labels != ListLabels::Majority && flipped * 10 > noisy.flipped.len() * 9;
+    doubtful.then(|| 100.0 * flipped as f64 / noisy.flipped.len() as f64)
 }
 
 /// The lines of the file, without its header.
@@ -216,6 +232,15 @@ mod tests {
         assert!(tie.starts_with("label `7` has as many samples of `class 0` as of `class 1`"), "{tie}");
         let both = problem(&list(["7", "8", "9", "9", "10"]), Majority);
         assert_eq!(both, "labels `7` and `8` both have most of their samples of class `class 0`");
+    }
+
+    #[test]
+    fn a_list_that_changes_almost_all_labels_is_doubtful() {
+        let doubt = |given, labels| doubtful(labels, &listed(&list(given), 1, labels, UnknownLabels::Error).unwrap());
+        assert_eq!(doubt(["2", "2", "3", "3", "1"], Numbers), Some(100.0));
+        assert_eq!(doubt(["class 2", "class 2", "class 0", "class 0", "class 1"], Names), Some(100.0));
+        assert_eq!(doubt(["2", "2", "3", "3", "1"], Majority), None);
+        assert_eq!(doubt(["1", "2", "3", "3", "1"], Numbers), None);
     }
 
     #[test]

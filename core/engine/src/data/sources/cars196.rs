@@ -10,6 +10,7 @@ use super::mat5::{self, Array};
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::recipe::PublishedRecipe;
 use crate::{Error, Result};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The last class that trains.
@@ -97,12 +98,20 @@ impl File {
     }
 
     fn class_names(&self) -> Result<Vec<String>> {
-        match self.array("class_names")? {
-            Array::Cells(cells) => {
-                let names = cells.iter().map(|cell| cell.text().map(str::to_string));
-                names.collect::<Option<_>>().ok_or_else(|| self.problem("`class_names` are no texts"))
+        let Array::Cells(cells) = self.array("class_names")? else {
+            return Err(self.problem("`class_names` are no cells"));
+        };
+        let names: Option<Vec<&str>> = cells.iter().map(Array::text).collect();
+        let names = names.ok_or_else(|| self.problem("`class_names` are no texts"))?;
+        // Lists of labels find classes by name.
+        let mut numbers = HashMap::new();
+        for (name, number) in names.iter().copied().zip(1..) {
+            if let Some(earlier) = numbers.insert(name, number) {
+                return Err(self.problem(format!(
+                    "classes {earlier} and {number} are both named `{name}`; every class needs a name of its own"
+                )));
             }
-            _ => Err(self.problem("`class_names` are no cells")),
         }
+        Ok(names.into_iter().map(str::to_string).collect())
     }
 }

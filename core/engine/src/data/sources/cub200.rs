@@ -8,7 +8,7 @@ use super::lines::Lines;
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::recipe::PublishedRecipe;
 use crate::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The last class that trains.
 const LAST_TRAINING_CLASS: usize = 100;
@@ -17,10 +17,17 @@ const LAST_TRAINING_CLASS: usize = 100;
 pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     let folder = super::folder_with(&recipe.path, &["", "CUB_200_2011"], "images.txt")?;
     let names = Lines::read(folder.join("classes.txt"))?;
-    let mut class_names = BTreeMap::new();
+    let (mut class_names, mut lines_of) = (BTreeMap::new(), HashMap::new());
     for line in names.fields::<2>(0) {
         let (line, [class, name]) = line?;
-        class_names.insert(names.number(line, class)?, name.to_string());
+        // Lists of labels find classes by name.
+        if let Some(earlier) = lines_of.insert(name, line) {
+            let message = format!("`{name}` stands in line {earlier} already; every class needs a name of its own");
+            return Err(names.problem(line, message));
+        }
+        if class_names.insert(names.number(line, class)?, name.to_string()).is_some() {
+            return Err(names.problem(line, format!("class {class} has a name already")));
+        }
     }
     let labels = Lines::read(folder.join("image_class_labels.txt"))?;
     let mut classes = BTreeMap::new();

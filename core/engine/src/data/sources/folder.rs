@@ -3,7 +3,8 @@
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::recipe::{FolderRecipe, SplitRecipe};
 use crate::{Error, Result};
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Endings of files that are pictures.
 const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm"];
@@ -40,12 +41,30 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
     })
 }
 
-/// The pictures below a folder.
+/// The pictures below the folder of a class. Two classes may link to one folder; within a class, each
+/// folder counts once.
 pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
+    // A link up to the folder of all classes would make them one class.
+    let above = folder.parent().and_then(|above| above.canonicalize().ok());
+    walk(folder, prefix, class, &mut above.into_iter().collect(), entries)
+}
+
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    class: usize,
+    seen: &mut HashSet<PathBuf>,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
+    // Links may lead in circles.
+    let real = folder.canonicalize().map_err(Error::file("read", folder))?;
+    if !seen.insert(real) {
+        return Ok(());
+    }
     for name in names(folder)? {
         let path = format!("{prefix}/{name}");
         if folder.join(&name).is_dir() {
-            collect(&folder.join(&name), &path, class, entries)?;
+            walk(&folder.join(&name), &path, class, seen, entries)?;
         } else if is_picture(&name) {
             entries.push(Entry { path, class, query: false });
         }

@@ -10,8 +10,8 @@ const COMPRESSED: u32 = 15;
 const MATRIX: u32 = 14;
 /// Annotations have a few levels; more are a mistake.
 const DEEPEST: usize = 8;
-/// Annotations are small; more is a mistake or an attack.
-const LARGEST: u64 = 1 << 28;
+/// The bytes that a whole file may become: annotations are small, and more is a mistake or an attack.
+const LARGEST: usize = 1 << 29;
 
 /// The contents of an array.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,8 +53,9 @@ pub fn parse(file: &[u8]) -> Result<Vec<(String, Array)>, String> {
     }
     let mut arrays = Vec::new();
     let mut elements = Elements { bytes: &file[128..] };
+    let mut budget = LARGEST;
     while let Some(element) = elements.next()? {
-        arrays.extend(named_array(&element, 0)?);
+        arrays.extend(named_array(&element, 0, &mut budget)?);
     }
     Ok(arrays)
 }
@@ -97,70 +98,93 @@ fn cut_off() -> String {
     "is cut off".into()
 }
 
-fn named_array(element: &Element, depth: usize) -> Result<Option<(String, Array)>, String> {
+/// Takes bytes from what is left for the whole file.
+fn spend(budget: &mut usize, bytes: usize) -> Result<(), String> {
+    *budget = budget.checked_sub(bytes).ok_or("is damaged: it asks for more memory than can be right")?;
+    Ok(())
+}
+
+fn named_array(element: &Element, depth: usize, budget: &mut usize) -> Result<Option<(String, Array)>, String> {
     match element.kind {
         COMPRESSED => {
             let mut bytes = Vec::new();
-            let read = ZlibDecoder::new(element.data).take(LARGEST).read_to_end(&mut bytes);
+            // One more than there may be, which is then refused and not cut off.
+            let read = ZlibDecoder::new(element.data).take(*budget as u64 + 1).read_to_end(&mut bytes);
             read.map_err(|e| format!("is damaged: {e}"))?;
+            spend(budget, bytes.len())?;
             let inner = Elements { bytes: &bytes }.need("contents")?;
             if inner.kind == COMPRESSED {
                 Err("is damaged: compressed twice".into())
             } else {
-                named_array(&inner, depth)
+                named_array(&inner, depth, budget)
             }
         }
         // Empty arrays in cells have no contents at all.
-        MATRIX if element.data.is_empty() => Ok(Some((String::new(), Array::Numbers(Vec::new())))),
-        MATRIX => array(element.data, depth).map(Some),
+        MATRIX if element.data.is_empty() => {
+            spend(budget, size_of::<(String, Array)>())?;
+            Ok(Some((String::new(), Array::Numbers(Vec::new()))))
+        }
+        MATRIX => array(element.data, depth, budget).map(Some),
         _ => Ok(None),
     }
 }
 
-fn array(bytes: &[u8], depth: usize) -> Result<(String, Array), String> {
+/// The next of the arrays that an array holds.
+fn inner(parts: &mut Elements, depth: usize, budget: &mut usize) -> Result<Array, String> {
+    let found = named_array(&parts.need("contents")?, depth, budget)?;
+    found.map(|(_, array)| array).ok_or_else(|| "is damaged: an array is missing".into())
+}
+
+fn array(bytes: &[u8], depth: usize, budget: &mut usize) -> Result<(String, Array), String> {
     if depth > DEEPEST {
         return Err("has arrays within arrays that are too deep".into());
     }
+    spend(budget, size_of::<(String, Array)>())?;
     let mut parts = Elements { bytes };
     let class = parts.need("flags")?.data.first().copied().unwrap_or(0);
-    let dimensions = numbers(&parts.need("dimensions")?)?;
+    let dimensions = numbers(&parts.need("dimensions")?, budget)?;
     let name = parts.need("name")?;
     let name = String::from_utf8_lossy(name.data).into_owned();
     let count = dimensions.iter().product::<f64>() as usize;
-    let inner = |parts: &mut Elements| -> Result<Array, String> {
-        let found = named_array(&parts.need("contents")?, depth + 1)?;
-        found.map(|(_, array)| array).ok_or_else(|| "is damaged: an array is missing".into())
-    };
     let array = match class {
         1 => {
             let mut cells = Vec::new();
             for _ in 0..count {
-                cells.push(inner(&mut parts)?);
+                cells.push(inner(&mut parts, depth + 1, budget)?);
             }
             Array::Cells(cells)
         }
         2 => {
-            let length = numbers(&parts.need("length of field names")?)?.first().copied().unwrap_or(0.0) as usize;
+            let length = numbers(&parts.need("length of field names")?, budget)?;
+            let length = (length.first().copied().unwrap_or(0.0) as usize).max(1);
             let names = parts.need("field names")?.data;
+            if names.is_empty() && count > 0 {
+                // They take no bytes, and there could be any number of them.
+                return Err("has records without fields".into());
+            }
+            spend(budget, names.len().div_ceil(length).saturating_mul(size_of::<String>()))?;
+            // Every record has the names again.
+            spend(budget, names.len().saturating_mul(count))?;
             let names: Vec<String> = names
-                .chunks(length.max(1))
+                .chunks(length)
                 .map(|name| String::from_utf8_lossy(name).trim_end_matches('\0').to_string())
                 .collect();
             let mut records = Vec::new();
             for _ in 0..count {
-                let record = names.iter().map(|name| Ok((name.clone(), inner(&mut parts)?)));
+                let record = names.iter().map(|name| Ok((name.clone(), inner(&mut parts, depth + 1, budget)?)));
                 records.push(record.collect::<Result<_, String>>()?);
             }
             Array::Records(records)
         }
-        4 => Array::Text(text(&parts.need("text")?)?),
-        6..=15 => Array::Numbers(numbers(&parts.need("numbers")?)?),
+        4 => Array::Text(text(&parts.need("text")?, budget)?),
+        6..=15 => Array::Numbers(numbers(&parts.need("numbers")?, budget)?),
         other => return Err(format!("has an array of class {other}, which is not supported")),
     };
     Ok((name, array))
 }
 
-fn text(element: &Element) -> Result<String, String> {
+fn text(element: &Element, budget: &mut usize) -> Result<String, String> {
+    spend(budget, element.data.len())?;
     match element.kind {
         // Bytes are Latin-1 by the letter and UTF-8 in practice.
         1 | 2 | 16 => Ok(String::from_utf8_lossy(element.data).into_owned()),
@@ -172,24 +196,27 @@ fn text(element: &Element) -> Result<String, String> {
     }
 }
 
-fn numbers(element: &Element) -> Result<Vec<f64>, String> {
-    fn each<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        data.as_chunks::<N>().0.iter().map(|bytes| convert(*bytes)).collect()
+fn numbers(element: &Element, budget: &mut usize) -> Result<Vec<f64>, String> {
+    type Numbers = Result<Vec<f64>, String>;
+    fn each<const N: usize>(data: &[u8], budget: &mut usize, convert: impl Fn([u8; N]) -> f64) -> Numbers {
+        let numbers = data.as_chunks::<N>().0;
+        spend(budget, numbers.len().saturating_mul(size_of::<f64>()))?;
+        Ok(numbers.iter().map(|bytes| convert(*bytes)).collect())
     }
     let data = element.data;
-    Ok(match element.kind {
-        1 => each(data, |[b]| f64::from(b as i8)),
-        2 => each(data, |[b]| f64::from(b)),
-        3 => each(data, |b| f64::from(i16::from_le_bytes(b))),
-        4 => each(data, |b| f64::from(u16::from_le_bytes(b))),
-        5 => each(data, |b| f64::from(i32::from_le_bytes(b))),
-        6 => each(data, |b| f64::from(u32::from_le_bytes(b))),
-        7 => each(data, |b| f64::from(f32::from_le_bytes(b))),
-        9 => each(data, f64::from_le_bytes),
-        12 => each(data, |b| i64::from_le_bytes(b) as f64),
-        13 => each(data, |b| u64::from_le_bytes(b) as f64),
-        other => return Err(format!("has numbers of type {other}, which is not supported")),
-    })
+    match element.kind {
+        1 => each(data, budget, |[b]| f64::from(b as i8)),
+        2 => each(data, budget, |[b]| f64::from(b)),
+        3 => each(data, budget, |b| f64::from(i16::from_le_bytes(b))),
+        4 => each(data, budget, |b| f64::from(u16::from_le_bytes(b))),
+        5 => each(data, budget, |b| f64::from(i32::from_le_bytes(b))),
+        6 => each(data, budget, |b| f64::from(u32::from_le_bytes(b))),
+        7 => each(data, budget, |b| f64::from(f32::from_le_bytes(b))),
+        9 => each(data, budget, f64::from_le_bytes),
+        12 => each(data, budget, |b| i64::from_le_bytes(b) as f64),
+        13 => each(data, budget, |b| u64::from_le_bytes(b) as f64),
+        other => Err(format!("has numbers of type {other}, which is not supported")),
+    }
 }
 
 /// Writes small files for tests.
@@ -213,7 +240,8 @@ pub mod write {
         file
     }
 
-    fn element(kind: u32, data: &[u8]) -> Vec<u8> {
+    /// An element with its tag.
+    pub fn element(kind: u32, data: &[u8]) -> Vec<u8> {
         let mut bytes = kind.to_le_bytes().to_vec();
         bytes.extend((data.len() as u32).to_le_bytes());
         bytes.extend(data);
@@ -222,7 +250,7 @@ pub mod write {
     }
 
     /// Class, number of elements, and what follows the name; the name is put in by `named`.
-    fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
+    pub fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = element(6, &[class, 0, 0, 0, 0, 0, 0, 0]);
         let dimensions = [1u32.to_le_bytes(), (count as u32).to_le_bytes()].concat();
         bytes.extend(element(5, &dimensions));
@@ -318,5 +346,41 @@ mod tests {
             // Whatever comes out, nothing panics.
             let _ = parse(&damaged);
         }
+    }
+
+    #[test]
+    fn records_without_fields_are_refused() {
+        let length = write::element(5, &32u32.to_le_bytes());
+        let records = |count| write::contents(2, count, &[length.clone(), write::element(1, b"")]);
+        // Two thousand million empty ones would take 50 GB.
+        let many = write::file(&[("annotations", records(u32::MAX as usize >> 1))]);
+        assert_eq!(parse(&many).unwrap_err(), "has records without fields");
+        let none = write::file(&[("annotations", records(0))]);
+        assert_eq!(parse(&none).unwrap(), [("annotations".to_string(), Array::Records(Vec::new()))]);
+    }
+
+    #[test]
+    fn small_files_do_not_become_large_arrays() {
+        let too_much = "is damaged: it asks for more memory than can be right";
+        // Eight bytes in memory for each byte, which takes almost none in the file.
+        let count = LARGEST / 8;
+        let numbers = write::file(&[("a", write::contents(9, count, &[write::element(2, &vec![0; count])]))]);
+        assert!(numbers.len() < 1 << 20);
+        assert_eq!(parse(&numbers).unwrap_err(), too_much);
+        // A long name of a field, which every record repeats.
+        let (length, count) = (1 << 20, 1 << 9);
+        let mut parts = vec![write::element(5, &(length as u32).to_le_bytes()), write::element(1, &vec![b'a'; length])];
+        parts.resize(parts.len() + count, write::element(14, b""));
+        let records = write::file(&[("a", write::contents(2, count, &parts))]);
+        assert_eq!(parse(&records).unwrap_err(), too_much);
+    }
+
+    #[test]
+    fn all_arrays_share_one_limit() {
+        let mut budget = 1000;
+        let bytes = write::element(2, &[0; 100]);
+        let element = Elements { bytes: &bytes }.need("numbers").unwrap();
+        assert_eq!(numbers(&element, &mut budget).unwrap().len(), 100);
+        assert!(numbers(&element, &mut budget).is_err());
     }
 }

@@ -37,7 +37,9 @@ pub fn list(recipe: &DataRecipe) -> Result<Listed> {
         DataRecipe::Sop(recipe) => sop::list(recipe),
         DataRecipe::Inshop(recipe) => inshop::list(recipe),
     };
-    files.map(Listed::Files)
+    let files = files?;
+    files.refuse_repeats()?;
+    Ok(Listed::Files(files))
 }
 
 /// The first of some folders below `root` that has a file.

@@ -3,7 +3,7 @@
 use super::mat5::write;
 use super::*;
 use crate::data::catalogue::Entry;
-use crate::recipe::{FolderRecipe, PublishedRecipe, SplitRecipe};
+use crate::recipe::{CsvRecipe, FolderRecipe, PublishedRecipe, SplitRecipe};
 use tempfile::TempDir;
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -57,6 +57,14 @@ fn cub_is_read_and_split_by_class_number() {
     put(&folder, "CUB_200_2011/images.txt", b"1 001.A/x.jpg\n4\n");
     let refused = message(cub200::list(&published(&folder, false)));
     assert!(refused.contains("images.txt`: line 2: has fewer than 2 fields: `4`"), "{refused}");
+    for (classes, said) in [
+        ("1 Bird\n100 Other\n101 Bird\n", "classes.txt`: line 3: `Bird` stands in line 1 already"),
+        ("1 Bird\n1 Other\n", "classes.txt`: line 2: class 1 has a name already"),
+    ] {
+        put(&folder, "CUB_200_2011/classes.txt", classes.as_bytes());
+        let refused = message(cub200::list(&published(&folder, false)));
+        assert!(refused.contains(said), "{refused}");
+    }
 }
 
 #[test]
@@ -85,6 +93,12 @@ fn cars_are_read_in_both_layouts() {
     assert_eq!(shown(&list.train), [("car_ims/000001.jpg", 0)]);
     assert_eq!(shown(&list.test), [("car_ims/000002.jpg", 99)]);
     assert!(message(cars196::list(&published(&folder, true))).contains("1 training images instead of 8054"));
+
+    let names = write::cells(&["car", "van", "car"].map(write::text));
+    let annotations = write::records(&fields, &[sample("car_ims/000001.jpg", 1)]);
+    put(&folder, "cars_annos.mat", &write::file(&[("annotations", annotations), ("class_names", names)]));
+    let refused = message(cars196::list(&published(&folder, false)));
+    assert!(refused.contains("cars_annos.mat`: classes 1 and 3 are both named `car`"), "{refused}");
 }
 
 #[test]
@@ -135,6 +149,31 @@ fn folders_are_classes_and_other_files_do_not_count() {
     assert_eq!(list.test.len(), 2);
     let all = folder::list(&recipe(SplitRecipe::None)).unwrap();
     assert_eq!((all.train.len(), &all.train), (5, &all.test));
+}
+
+#[test]
+fn links_between_folders_are_followed_once_for_each_class() {
+    let folder = folder(&[("a/1.jpg", ""), ("a/more/2.jpg", ""), ("b/3.jpg", "")]);
+    for (to, at) in [(".", "a/here"), (".", "a/more/here"), ("..", "a/up"), ("a", "c")] {
+        std::os::unix::fs::symlink(to, folder.path().join(at)).unwrap();
+    }
+    let list = folder::list(&FolderRecipe { path: folder.path().into(), split: SplitRecipe::None }).unwrap();
+    let found = [("a/1.jpg", 0), ("a/more/2.jpg", 0), ("b/3.jpg", 1), ("c/1.jpg", 2), ("c/more/2.jpg", 2)];
+    assert_eq!(shown(&list.train), found);
+}
+
+#[test]
+fn no_source_lists_a_file_twice() {
+    let lists = [
+        ("list.csv", "imgs/0.png,a\n./imgs/0.png,b\n"),
+        ("Eval/list_eval_partition.txt", "2\nheader\nimg/1.jpg id_1 query\nimg/1.jpg id_1 gallery\n"),
+    ];
+    let folder = folder(&lists);
+    let csv = CsvRecipe { path: folder.path().join("list.csv"), root: None, split: SplitRecipe::None };
+    let refused = list(&DataRecipe::Csv(csv)).unwrap_err().to_string();
+    assert!(refused.contains("`imgs/0.png` and `./imgs/0.png` are the same file"), "{refused}");
+    let refused = list(&DataRecipe::Inshop(published(&folder, false))).unwrap_err().to_string();
+    assert!(refused.contains("`img/1.jpg` is listed twice"), "{refused}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub enum SplitRecipe {
 #[serde(default, deny_unknown_fields)]
 pub struct StrokesRecipe {
     /// Number of classes, training and test together.
-    #[schemars(range(min = 4))]
+    #[schemars(range(min = 4, max = 1_000_000))]
     pub classes: usize,
     /// Samples in each class.
     #[schemars(range(min = 2))]

@@ -13,7 +13,7 @@ pub enum BackboneRecipe {
     Conv4 {
         /// Channels of each block.
         #[serde(default = "conv4_width")]
-        #[schemars(range(min = 1))]
+        #[schemars(range(min = 1, max = 8192))]
         width: i64,
     },
     /// No network: the embedding layer sees the features.
@@ -22,7 +22,7 @@ pub enum BackboneRecipe {
     Mlp {
         /// Sizes of the hidden layers.
         #[serde(default = "mlp_hidden")]
-        #[schemars(inner(range(min = 1)))]
+        #[schemars(inner(range(min = 1, max = 1_000_000)))]
         hidden: Vec<i64>,
         /// Share of hidden activations dropped during training.
         #[serde(default)]
@@ -138,7 +138,7 @@ fn mlp_hidden() -> Vec<i64> {
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddingRecipe {
     /// Number of dimensions.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = 65536))]
     pub size: i64,
 }
 
