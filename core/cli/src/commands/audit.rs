@@ -54,13 +54,13 @@ pub struct Args {
 #[command(next_help_heading = "Your own pictures")]
 struct OwnArgs {
     /// A folder with one folder of pictures for each class; trains on them, then audits.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"], value_parser = super::existing)]
     images: Option<PathBuf>,
     /// A CSV file of `path,label`, paths relative to it; trains on them, then audits.
-    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     csv: Option<PathBuf>,
     /// Pretrained weights of MobileNet-V2 under torchvision's names: better and quicker on photographs.
-    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     weights: Option<PathBuf>,
     /// Print the recipe that would be trained with, and do nothing else.
     #[arg(long, conflicts_with = "run")]

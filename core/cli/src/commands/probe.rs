@@ -1,9 +1,9 @@
 //! `curricle probe`
 
 use super::{PluginArgs, probe_loss, probe_weights};
-use curricle_engine::Result;
 use curricle_engine::recipe::component_settings;
 use curricle_engine::registry::Registry;
+use curricle_engine::{Result, device};
 use curricle_sdk::Kind;
 use std::path::PathBuf;
 
@@ -39,11 +39,15 @@ pub struct ProbedArgs {
     /// Decides all that is drawn, and the start of declared tensors that are not in the input.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Threads for computing. Default: one for each core.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
 }
 
 impl ProbedArgs {
-    /// The known components, and all settings of this one.
-    pub fn settings(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
+    /// Sets the threads, and gives the known components and all settings of this one.
+    pub fn prepare(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
+        device::set_threads(self.threads)?;
         let registry = self.plugin.registry()?;
         let settings = component_settings(kind, &self.name, &self.sets, &registry)?;
         Ok((registry, settings))

@@ -2,8 +2,8 @@
 
 use super::probe::ProbedArgs;
 use crate::output;
+use curricle_engine::Result;
 use curricle_engine::probe::loss::LossProbe;
-use curricle_engine::{Error, Result};
 use curricle_sdk::Kind;
 use serde_json::json;
 
@@ -20,20 +20,12 @@ pub struct Args {
     /// Repeat forward and backward so many times and print median and minimum as JSON.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     time: usize,
-    /// Threads for tensor operations. Default: one for each core.
-    #[arg(long, value_name = "N")]
-    threads: Option<i32>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    match args.threads {
-        Some(threads) if threads < 1 => return Err(Error::Usage("`--threads` must be at least 1".to_string())),
-        Some(threads) => tch::set_num_threads(threads),
-        None => {}
-    }
     let ProbedArgs { name, input, output, seed, .. } = &args.probed;
-    let (registry, settings) = args.probed.settings(Kind::Loss)?;
+    let (registry, settings) = args.probed.prepare(Kind::Loss)?;
     let probed = LossProbe { name, settings: &settings, input, seed: *seed }.run(&registry, args.time)?;
     probed.write(output)?;
     for tensor in &probed.unused {

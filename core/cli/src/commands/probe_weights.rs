@@ -27,7 +27,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let ProbedArgs { name, input, output, seed, .. } = &args.probed;
-    let (registry, settings) = args.probed.settings(Kind::Weights)?;
+    let (registry, settings) = args.probed.prepare(Kind::Weights)?;
     let what = WeightsProbe { name, settings: &settings, input, output, lambda: args.lambda, seed: *seed };
     let scalars = probe(&what, &registry)?;
     let text = if args.json {

@@ -53,9 +53,11 @@ impl SavedModel {
     fn of_run(folder: &Path, file: Option<&Path>) -> Result<Self> {
         let path = folder.join("recipe.toml");
         if !path.exists() {
-            let message = "is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
-                           `runs/<recipe>/<hash>/seed-0`";
-            return Err(Error::Format { path: folder.to_path_buf(), message: message.into() });
+            return Err(Error::Usage(format!(
+                "`{}` is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
+                 `runs/<recipe>/<hash>/seed-0`",
+                folder.display()
+            )));
         }
         let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         let recipe: Recipe = toml::from_str(&text)

@@ -124,7 +124,8 @@ impl Read {
                 _ => "is no picture in a format that is known (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM)".into(),
             });
         };
-        let failed = |e: image::ImageError| format!("is no {format:?} file that can be decoded: {e}");
+        let name = format!("{format:?}").to_uppercase();
+        let failed = |e: image::ImageError| format!("is no {name} file that can be decoded: {e}");
         let mut decoder = reader.into_decoder().map_err(failed)?;
         let (width, height) = decoder.dimensions();
         check_size(width as usize, height as usize)?;

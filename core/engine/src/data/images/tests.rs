@@ -116,9 +116,9 @@ fn damaged_files_are_refused_by_name() {
     for (name, bytes, said) in [
         ("half.jpg", part("jpeg", 0.5), "is cut off after"),
         ("almost.jpg", part("jpeg_progressive", 0.98), "is cut off after"),
-        ("half.png", part("png", 0.5), "is no Png file that can be decoded"),
-        ("half.webp", part("webp", 0.5), "is no WebP file that can be decoded"),
-        ("half.gif", part("gif", 0.3), "is no Gif file that can be decoded"),
+        ("half.png", part("png", 0.5), "is no PNG file that can be decoded"),
+        ("half.webp", part("webp", 0.5), "is no WEBP file that can be decoded"),
+        ("half.gif", part("gif", 0.3), "is no GIF file that can be decoded"),
         ("empty.jpg", Vec::new(), "is empty"),
         ("page.jpg", b"<html>not found</html>".to_vec(), "is no picture in a format that is known"),
         ("rubbish.jpg", [&no_picture[..], &[0xff, 0xd9]].concat(), "is no JPEG file that can be decoded"),
