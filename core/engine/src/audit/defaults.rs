@@ -25,15 +25,27 @@ pub fn recipe_text(pictures: Pictures, weights: Option<&Path>) -> String {
         Some(file) => PRETRAINED.replace("WEIGHTS", &quoted(file)),
         None => SMALL.to_string(),
     };
+    let shared = SHARED.replace("CLASSES", &classes_in_a_batch(pictures).to_string());
     let name = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let name = toml::Value::String(format!("audit-{}", folder_name(&name)));
     format!(
         "# Finds mislabelled pictures: every one trains, with a weight that falls where its label does not fit.\n\
          name = {name}\n\
          description = \"Which pictures are mislabelled?\"\n\n\
-         [data]\nsource = \"{source}\"\npath = {}\nsplit = \"none\"\n\n{network}\n{SHARED}",
+         [data]\nsource = \"{source}\"\npath = {}\nsplit = \"none\"\n\n{network}\n{shared}",
         quoted(path)
     )
+}
+
+/// Sixteen, or all there are.
+fn classes_in_a_batch(pictures: Pictures) -> usize {
+    let folders = match pictures {
+        Pictures::Folder(path) => {
+            std::fs::read_dir(path).ok().map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).count())
+        }
+        Pictures::List(_) => None,
+    };
+    folders.map_or(16, |folders| folders.clamp(2, 16))
 }
 
 /// Letters and digits stay, everything else becomes a dash.
@@ -85,7 +97,7 @@ size = 128
 
 [sampler]
 name = \"pk\"
-classes = 16
+classes = CLASSES
 per_class = 4
 
 [loss]
@@ -107,6 +119,19 @@ projector = false
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_has_no_more_classes_than_there_are() {
+        let folder = tempfile::tempdir().unwrap();
+        for class in ["a", "b", "c"] {
+            std::fs::create_dir(folder.path().join(class)).unwrap();
+        }
+        std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+        let recipe: toml::Table = recipe_text(Pictures::Folder(folder.path()), None).parse().unwrap();
+        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(3));
+        let recipe: toml::Table = recipe_text(Pictures::List(Path::new("list.csv")), None).parse().unwrap();
+        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(16));
+    }
 
     #[test]
     fn the_text_is_toml_whatever_the_path() {
