@@ -1,6 +1,7 @@
 //! The curricle program: parses what was typed, calls the engine, prints.
 
 mod commands;
+mod error;
 mod output;
 
 // The built-in components register themselves, but only if their crates are linked.
@@ -13,7 +14,9 @@ use commands::{
     audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run,
     schema, tune,
 };
-use curricle_engine::{Result, caught};
+use curricle_engine::caught;
+use curricle_record::Exit;
+use error::{Error, Result};
 use std::process::ExitCode;
 
 /// tch 0.26 speaks to this libtorch and no other.
@@ -53,11 +56,12 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
-    match caught("working", || carry_out(&cli.command)) {
-        Ok(()) => ExitCode::SUCCESS,
+    // The inner result is the command's own; the outer one is a panic turned into an error.
+    match caught("working", || Ok(carry_out(&cli.command))).map_err(Error::from).and_then(|result| result) {
+        Ok(()) => ExitCode::from(Exit::Success.code()),
         Err(error) => {
             output::error(&error);
-            ExitCode::from(error.exit_code())
+            ExitCode::from(error.exit().code())
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Results go to standard output, everything else to standard error. A reader that has seen
 //! enough (`curricle list | head`) is not an error.
 
+use crate::error::{Error, Result};
 use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
-use curricle_engine::recipe::{self, Problem};
-use curricle_engine::track::{logging, progress};
-use curricle_engine::{Error, Result};
+use curricle_engine::progress;
+use curricle_engine::track::logging;
+use curricle_recipe::{self as recipe, Problem};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -82,7 +83,7 @@ pub fn styled() -> bool {
 
 /// Prints a result for programs.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::failed(e.to_string()))?;
     print(&(text + "\n"))
 }
 
@@ -125,7 +126,7 @@ pub fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
 /// Shows why a command failed.
 pub fn error(error: &Error) {
     match error {
-        Error::Recipe(found) => problems(found.iter()),
+        Error::Engine(curricle_engine::Error::Recipe(found)) => problems(found.iter()),
         Error::Reported(_) => {}
         other => problems([&Problem::new(&recipe::Origin::Default, other.to_string())]),
     }

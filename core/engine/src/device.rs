@@ -1,16 +1,16 @@
 //! Where tensors live: the choice of a device, and what stands in its way.
 
-mod compute;
 pub mod cuda;
 mod heap;
 pub mod libtorch;
 pub mod memory;
 mod missing;
 mod onednn;
+mod switches;
 mod threads;
 
-pub use compute::{Compute, set_switches};
 pub use missing::Missing;
+pub use switches::set_switches;
 pub use threads::{physical_cores, set_threads};
 
 use crate::{Error, Result};

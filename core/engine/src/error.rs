@@ -1,6 +1,7 @@
 //! What can go wrong, and which exit code it has.
 
-use crate::recipe::Problems;
+use curricle_recipe::{Problems, Refusal};
+use curricle_record::{self as record, Exit};
 use curricle_sdk::guard;
 use std::path::{Path, PathBuf};
 
@@ -16,24 +17,12 @@ pub enum Error {
     /// The command cannot be carried out as typed.
     #[error("{0}")]
     Usage(String),
-    /// A file could not be read or written.
-    #[error("cannot {action} `{path}`: {source}")]
-    File {
-        /// `read`, `write`, `create`, …
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A file was read but is not what it should be.
-    #[error("`{path}`: {message}")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and what would be right.
-        message: String,
-    },
+    /// A file could not be read, written or understood, or another process is using it.
+    #[error(transparent)]
+    Record(#[from] record::Error),
+    /// Embeddings could not be evaluated.
+    #[error(transparent)]
+    Eval(#[from] curricle_eval::Error),
     /// A component failed.
     #[error("{kind} `{name}`: {source}")]
     Component {
@@ -63,37 +52,45 @@ pub enum Error {
     /// The memory of a device was not enough; says for what, and what to change.
     #[error("{0}")]
     OutOfMemory(String),
-    /// Another process works on the same run.
-    #[error("another process is working on `{0}`; wait for it, or choose another folder with `--out`")]
-    Busy(PathBuf),
     /// Stopped by a signal; a checkpoint was written.
     #[error("interrupted; run the same command again to go on from `{0}`")]
     Interrupted(PathBuf),
     /// Something is wrong and the command has said so already; only the exit code is left.
     #[error("failed")]
-    Reported(u8),
+    Reported(Exit),
     /// Anything else that ends a run.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Error {
-    /// The exit code of the program: 2 for what the user typed or wrote, 69 for a run that another
-    /// process is working on, 75 for interrupted and resumable, 1 for the rest.
-    pub fn exit_code(&self) -> u8 {
+    /// How the program ends with this error.
+    pub fn exit(&self) -> Exit {
         match self {
-            Error::Recipe(_) | Error::Usage(_) => 2,
-            Error::Busy(_) => 69,
-            Error::Interrupted(_) => 75,
-            Error::Reported(code) => *code,
-            _ => 1,
+            Error::Recipe(_) | Error::Usage(_) => Exit::Usage,
+            Error::Record(record::Error::Busy(_)) => Exit::Busy,
+            Error::Interrupted(_) => Exit::Interrupted,
+            Error::Reported(exit) => *exit,
+            _ => Exit::Failed,
         }
     }
 
-    /// Shorthand for a failed file operation, for use with `map_err`.
+    /// A failed file operation, for use with `map_err`.
     pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.as_ref().to_path_buf();
-        move |source| Error::File { action, path, source }
+        let failed = record::Error::file(action, path);
+        move |source| failed(source).into()
+    }
+
+    /// A file whose contents are wrong.
+    pub fn format(path: impl AsRef<Path>, message: impl Into<String>) -> Error {
+        record::Error::format(path, message).into()
+    }
+}
+
+/// A library named on the command line that cannot be used is a usage error.
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Error::Usage(refusal.to_string())
     }
 }
 

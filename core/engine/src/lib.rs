@@ -1,27 +1,32 @@
-//! From a recipe to a finished run.
+//! From a resolved recipe to a finished run.
 //!
-//! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
-//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
-//! result, all of it held together by [`run`]; results become tables and figures in [`report`].
+//! Data flows one way: [`data`] (and label noise) → sampler → [`backbone`] → loss and weights →
+//! [`train`] → evaluation → [`track`] → result, held together by [`run`]. Text becomes a recipe in
+//! `curricle-recipe`; what needs components or a network to be checked is checked in
+//! [`preflight`]. Modules use only the modules above them in the list of `docs/architecture.md`.
 
-mod any_float;
 pub mod audit;
 pub mod backbone;
 pub mod bench;
+pub mod conformance;
 pub mod data;
 pub mod device;
 pub mod doctor;
-pub mod error;
-pub mod eval;
-pub mod files;
+mod error;
+mod experiment;
+mod method;
 pub mod plugin;
+pub mod preflight;
 pub mod probe;
-pub mod recipe;
-pub mod registry;
-pub mod report;
+pub mod progress;
+mod registry;
 pub mod run;
-pub mod tensor_file;
+pub mod stop;
+mod tensor_file;
 pub mod track;
 pub mod train;
 
 pub use error::{Error, Result, caught};
+pub use experiment::Experiment;
+pub use method::Method;
+pub use registry::{ComponentOrigin, RegisteredComponent, Registry};

@@ -1,50 +1,72 @@
 //! Which components there are.
 
-use crate::plugin::{self, Plugin, Refusal};
+use crate::plugin::{self, Plugin};
+use curricle_recipe::{ComponentSchema, Refusal};
 use curricle_sdk::{Component, Error, Kind, Loss, Result, Sampler, WeightScheme, registered};
 use serde_json::Value;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where a component comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+#[derive(Debug, Clone)]
+pub enum ComponentOrigin {
     /// Linked into the program.
     BuiltIn,
-    /// Loaded from this file.
-    Plugin(PathBuf),
+    /// Loaded from a library.
+    Plugin(Arc<Plugin>),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ComponentOrigin {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Origin::BuiltIn => f.write_str("built in"),
-            Origin::Plugin(path) => write!(f, "in `{}`", path.display()),
+            ComponentOrigin::BuiltIn => f.write_str("built in"),
+            ComponentOrigin::Plugin(plugin) => write!(f, "in `{}`", plugin.path.display()),
         }
     }
 }
 
 /// A component and where it comes from.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct RegisteredComponent {
     /// Its description record.
     pub component: Component,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: ComponentOrigin,
+}
+
+impl RegisteredComponent {
+    /// A component that is linked into the program.
+    pub fn built_in(component: Component) -> Self {
+        Self { component, origin: ComponentOrigin::BuiltIn }
+    }
+
+    /// The component as recipes see it.
+    pub fn schema(&self) -> ComponentSchema {
+        ComponentSchema {
+            table: self.component.kind.as_str(),
+            name: self.component.name.to_string(),
+            summary: self.component.summary.to_string(),
+            schema: self.component.factory.schema(),
+            plugin: match &self.origin {
+                ComponentOrigin::BuiltIn => None,
+                ComponentOrigin::Plugin(plugin) => Some(plugin.file()),
+            },
+        }
+    }
 }
 
 /// All components a recipe can name, sorted by kind and name.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<RegisteredComponent>,
     plugins: Vec<Arc<Plugin>>,
 }
 
 impl Registry {
     /// The components linked into the program.
     pub fn built_in() -> Self {
-        let entries = registered().into_iter().map(|c| Entry { component: *c, origin: Origin::BuiltIn }).collect();
+        let entries = registered().into_iter().map(|c| RegisteredComponent::built_in(*c)).collect();
         Self { entries, plugins: Vec::new() }
     }
 
@@ -69,8 +91,10 @@ impl Registry {
                 return Err(Refusal::new(path, what, "rename one of them, or leave one of the libraries out"));
             }
         }
-        let origin = Origin::Plugin(plugin.path.clone());
-        self.entries.extend(plugin.components.iter().map(|&component| Entry { component, origin: origin.clone() }));
+        let origin = ComponentOrigin::Plugin(Arc::clone(&plugin));
+        self.entries.extend(
+            plugin.components.iter().map(|&component| RegisteredComponent { component, origin: origin.clone() }),
+        );
         self.entries.sort_by_key(|entry| (entry.component.kind, entry.component.name));
         self.plugins.push(Arc::clone(&plugin));
         Ok(plugin)
@@ -84,23 +108,23 @@ impl Registry {
     /// The library that a component comes from, if it is not built in.
     pub fn plugin_of(&self, kind: Kind, name: &str) -> Option<&Arc<Plugin>> {
         match &self.find(kind, name)?.origin {
-            Origin::BuiltIn => None,
-            Origin::Plugin(path) => self.plugins.iter().find(|plugin| plugin.path == *path),
+            ComponentOrigin::BuiltIn => None,
+            ComponentOrigin::Plugin(plugin) => Some(plugin),
         }
     }
 
     /// All components, sorted by kind and name.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &RegisteredComponent> {
         self.entries.iter()
     }
 
     /// All components of a kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Entry> {
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &RegisteredComponent> {
         self.entries.iter().filter(move |e| e.component.kind == kind)
     }
 
     /// The component of that kind and name.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<&Entry> {
+    pub fn find(&self, kind: Kind, name: &str) -> Option<&RegisteredComponent> {
         self.of_kind(kind).find(|e| e.component.name == name)
     }
 
@@ -119,7 +143,7 @@ impl Registry {
         self.known(Kind::Weights, name)?.component.factory.weights(settings)
     }
 
-    fn known(&self, kind: Kind, name: &str) -> Result<&Entry> {
+    fn known(&self, kind: Kind, name: &str) -> Result<&RegisteredComponent> {
         self.find(kind, name).ok_or_else(|| {
             let names: Vec<_> = self.of_kind(kind).map(|e| e.component.name).collect();
             Error::other(format!("there is no {kind} of that name; there are: {}", names.join(", ")))

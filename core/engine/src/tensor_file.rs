@@ -1,4 +1,4 @@
-//! Safetensors files with something said about the tensors in them.
+//! Safetensors files: the one reader and the one writer.
 
 use crate::{Error, Result};
 use safetensors::{Dtype, View};
@@ -10,20 +10,17 @@ use tch::{Device, Kind, Tensor};
 /// What a file says about its tensors.
 pub type Metadata = HashMap<String, String>;
 
-/// The bytes of a safetensors file.
-pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Metadata) -> Result<Vec<u8>> {
+/// The bytes of a safetensors file; tensors may be on any device.
+pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
     let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Contents::new(tensor)?)));
     let entries = entries.collect::<Result<Vec<_>>>()?;
-    safetensors::serialize(entries, Some(metadata)).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
+    safetensors::serialize(entries, metadata).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
 }
 
 /// The tensors of a file, on the CPU, and what it says about them.
 pub fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-    let wrong = |e: &dyn std::fmt::Display| Error::Format {
-        path: path.to_path_buf(),
-        message: format!("is not a safetensors file: {e}"),
-    };
+    let wrong = |e: &dyn std::fmt::Display| Error::format(path, format!("is not a safetensors file: {e}"));
     let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| wrong(&e))?;
     let tensors = Tensor::read_safetensors(path).map_err(|e| wrong(&e))?;
     Ok((tensors.into_iter().collect(), header.metadata().clone().unwrap_or_default()))
@@ -84,7 +81,8 @@ mod tests {
         let path = folder.path().join("x.safetensors");
         let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0]).view([2, 2]).tr();
         let said: Metadata = [("backbone".to_string(), "conv4".to_string())].into();
-        std::fs::write(&path, to_bytes(&[("a.b".into(), tensor.shallow_clone())], said.clone()).unwrap()).unwrap();
+        std::fs::write(&path, to_bytes(&[("a.b".into(), tensor.shallow_clone())], Some(said.clone())).unwrap())
+            .unwrap();
         let (tensors, metadata) = read(&path).unwrap();
         assert_eq!(tensors["a.b"], tensor);
         assert_eq!(metadata, said);

@@ -49,7 +49,7 @@ mod weights;
 
 pub mod abi;
 pub mod host;
-pub mod rng;
+pub use curricle_rng as rng;
 
 pub use advice::{Advice, DataFacts};
 pub use component::{Component, Factory, Kind, LossFactory, SamplerFactory, Settings, WeightsFactory, registered};

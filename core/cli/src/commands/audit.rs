@@ -1,13 +1,15 @@
 //! `curricle audit`: which labels are probably wrong?
 
+use super::audit_recipe::{self, Pictures, recipe_text};
 use super::{DeviceArgs, PluginArgs, SetArgs};
+use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
-use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Others, Pictures, Policy, recipe_text};
-use curricle_engine::recipe::{self, DataRecipe};
-use curricle_engine::run::{self, Finished, RunOptions};
-use curricle_engine::track::ProgressMode;
-use curricle_engine::train::stop::Stop;
-use curricle_engine::{Error, Result};
+use curricle_engine::Experiment;
+use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Others, Policy};
+use curricle_engine::progress::ProgressMode;
+use curricle_engine::run::{self, FinishedRun, RunOptions};
+use curricle_engine::stop::Stop;
+use curricle_recipe::DataRecipe;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -83,16 +85,16 @@ impl OwnArgs {
         match (&self.images, &self.csv) {
             (Some(folder), _) => Ok(recipe_text(Pictures::Folder(&found(folder)?), weights.as_deref())),
             (None, Some(file)) => Ok(recipe_text(Pictures::List(&found(file)?), weights.as_deref())),
-            (None, None) => Err(Error::Usage("name a run, or pictures with `--images` or `--csv`".into())),
+            (None, None) => Err(Error::usage("name a run, or pictures with `--images` or `--csv`".into())),
         }
     }
 
     /// Trains, or goes on, or finds that all is done, and returns the run's folder.
     fn train(&self, text: &str, args: &Args) -> Result<PathBuf> {
-        let folder = tempfile::tempdir().map_err(|e| Error::Failed(format!("no temporary folder can be made: {e}")))?;
+        let folder = tempfile::tempdir().map_err(|e| Error::failed(format!("no temporary folder can be made: {e}")))?;
         let path = folder.path().join("audit.toml");
         std::fs::write(&path, text).map_err(Error::file("write", &path))?;
-        let resolved = recipe::load(&path, &self.set.sets, &args.plugin.registry()?)?;
+        let experiment = Experiment::load(&path, &self.set.sets, &args.plugin.registry()?)?;
         let options = RunOptions {
             out: self.runs.clone(),
             device: args.device.device,
@@ -102,8 +104,8 @@ impl OwnArgs {
             profile: false,
             image_cache: None,
         };
-        let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
-        let outcome = run::execute(&resolved, &options, &stop)?;
+        let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
+        let outcome = run::execute(&experiment, &options, &stop)?;
         if outcome.skipped {
             output::note("trained before; `--force` trains again");
         }
@@ -140,7 +142,7 @@ enum OthersArg {
 impl ApplyArgs {
     fn policy(&self) -> Result<Policy> {
         if !(0.0..=1.0).contains(&self.relabel_above) {
-            return Err(Error::Usage(format!("`--relabel-above` is a share from 0 to 1, not {}", self.relabel_above)));
+            return Err(Error::usage(format!("`--relabel-above` is a share from 0 to 1, not {}", self.relabel_above)));
         }
         let others = match self.others {
             OthersArg::Keep => Others::Keep,
@@ -155,7 +157,7 @@ pub fn run(args: &Args) -> Result<()> {
     let policy = args.apply.policy()?;
     let folder = match &args.run {
         Some(_) if !args.own.set.sets.is_empty() => {
-            return Err(Error::Usage(
+            return Err(Error::usage(
                 "`--set` changes what is trained with `--images` or `--csv`; a run is finished".into(),
             ));
         }
@@ -168,11 +170,15 @@ pub fn run(args: &Args) -> Result<()> {
             args.own.train(&text, args)?
         }
     };
-    let run = Finished::open(&folder, &args.plugin.registry()?)?;
+    let run = FinishedRun::open(&folder, &args.plugin.registry()?)?;
     let out = args.out.clone().unwrap_or(folder);
     std::fs::create_dir_all(&out).map_err(Error::file("create", &out))?;
-    let options =
-        AuditOptions { neighbours: args.neighbours, device: args.device.device, threads: args.device.threads };
+    let options = AuditOptions {
+        neighbours: args.neighbours,
+        scheme: audit_recipe::SCHEME.into(),
+        device: args.device.device,
+        threads: args.device.threads,
+    };
     let audit = Audit::of(&run, &options)?;
     let (table, gallery) = (out.join("audit.csv"), out.join("audit.html"));
     audit.write_table(&table)?;
@@ -185,7 +191,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
-    let written = Written { table: &table, gallery: &gallery, cleaned, data: &run.resolved.recipe.data };
+    let written = Written { table: &table, gallery: &gallery, cleaned, data: &run.experiment.recipe.data };
     if args.json { output::json(&report(&audit, &written)) } else { show(&audit, &written, args.limit) }
 }
 

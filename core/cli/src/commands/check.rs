@@ -1,9 +1,10 @@
 //! `curricle check`
 
 use super::{PluginArgs, SetArgs};
+use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
-use curricle_engine::recipe::{self, Plan, Problem};
-use curricle_engine::{Error, Result};
+use curricle_recipe::{self as recipe, Plan, Problem};
+use curricle_record::Exit;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -28,11 +29,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut all_good = true;
     let mut reports = Vec::new();
     for path in &args.recipes {
-        let outcome = match recipe::load_sweep(path, &args.set.sets, &registry) {
-            Ok(plan) => Ok(plan),
-            Err(Error::Recipe(problems)) => Err(problems),
-            Err(other) => return Err(other),
-        };
+        let outcome = recipe::load_sweep(path, &args.set.sets, &registry);
         all_good &= outcome.is_ok();
         let problems: Vec<_> = match &outcome {
             Ok(plan) => plan.warnings(),
@@ -50,7 +47,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         output::json(&reports)?;
     }
-    if all_good { Ok(()) } else { Err(Error::Reported(2)) }
+    if all_good { Ok(()) } else { Err(Error::Reported(Exit::Usage)) }
 }
 
 fn verdict(path: &Path, plan: Option<&Plan>, count: usize) -> String {

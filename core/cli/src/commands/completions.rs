@@ -1,9 +1,9 @@
 //! `curricle completions`
 
+use crate::error::Result;
 use crate::{Cli, output};
 use clap::CommandFactory;
 use clap_complete::Shell;
-use curricle_engine::Result;
 
 /// Print a shell's completion script.
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,13 @@
 //! `curricle data`
 
 use super::RecipeArgs;
+use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::data::{self, DataReport};
-use curricle_engine::track::ProgressMode;
-use curricle_engine::track::progress::Bar;
-use curricle_engine::{Error, Result, device};
+use curricle_engine::device;
+use curricle_engine::progress::Bar;
+use curricle_engine::progress::ProgressMode;
+use curricle_record::Exit;
 use std::sync::OnceLock;
 
 /// Bad files that are shown before the rest is only counted.
@@ -63,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         show(&report)?;
     }
-    if report.bad.is_empty() { Ok(()) } else { Err(Error::Reported(1)) }
+    if report.bad.is_empty() { Ok(()) } else { Err(Error::Reported(Exit::Failed)) }
 }
 
 fn show(report: &DataReport) -> Result<()> {

@@ -1,8 +1,9 @@
 //! `curricle doctor`: is this machine fit to run, and if not, what to do.
 
+use crate::error::{Error, Result};
+use crate::output;
 use curricle_engine::device::DeviceChoice;
-use curricle_engine::{Error, Result, doctor};
-use std::io::Write;
+use curricle_engine::doctor;
 
 /// Check versions, devices, threads and disk space, and say what is wrong
 ///
@@ -22,15 +23,15 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let report = doctor::examine(args.device);
     let text = if args.json {
-        serde_json::to_string_pretty(&report).map_err(|e| Error::Failed(e.to_string()))? + "\n"
+        serde_json::to_string_pretty(&report).map_err(|e| Error::failed(e.to_string()))? + "\n"
     } else {
         report.to_string()
     };
-    anstream::stdout().write_all(text.as_bytes()).map_err(Error::file("write", "standard output"))?;
+    output::print(&text)?;
     if report.ok {
         return Ok(());
     }
     let broken: Vec<_> =
         report.problems.iter().filter(|p| p.severity == doctor::Severity::Broken).map(|p| p.what.as_str()).collect();
-    Err(Error::Failed(broken.join("; ")))
+    Err(Error::failed(broken.join("; ")))
 }

@@ -1,11 +1,12 @@
 //! `curricle embed`
 
 use super::DeviceArgs;
+use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::device;
+use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{EmbedSource, SavedModel, embed};
-use curricle_engine::track::{Counter, ProgressMode};
-use curricle_engine::{Error, Result};
+use curricle_engine::track::Counter;
 use std::path::PathBuf;
 
 /// Compute embeddings of pictures with a trained model.
@@ -51,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
         (Some(path), _) => EmbedSource::Images(path),
         (None, Some(Data::Train)) => EmbedSource::Train,
         (None, Some(Data::Test)) => EmbedSource::Test,
-        (None, None) => return Err(Error::Usage("either `--images` or `--data` is needed".into())),
+        (None, None) => return Err(Error::usage("either `--images` or `--data` is needed".into())),
     };
     device::set_threads(args.device.threads)?;
     let device = device::resolve(args.device.device)?;

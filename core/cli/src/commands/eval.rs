@@ -1,11 +1,12 @@
 //! `curricle eval`: how good are embeddings from anywhere?
 
+use crate::error::{Error, Result};
+use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use curricle_engine::device::{self, DeviceChoice};
-use curricle_engine::eval::{ClusterOptions, EmbeddingFile, EvalOptions, Metrics, evaluate};
-use curricle_engine::{Error, Result};
+use curricle_eval::{ClusterOptions, EmbeddingFile, EvalOptions, evaluate};
+use curricle_record::Metrics;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Measure Recall@K, R-precision, MAP@R, NMI and AMI of embeddings
@@ -52,11 +53,11 @@ pub fn run(args: &Args) -> Result<()> {
         cluster: (!args.no_cluster).then(|| ClusterOptions { restarts: args.restarts.get(), seed: args.seed }),
     };
     let metrics = evaluate(&file.input(), &options).map_err(|error| match error {
-        Error::Failed(message) => Error::Format { path: args.file.clone(), message },
-        other => other,
+        curricle_eval::Error::Input(message) => curricle_record::Error::format(&args.file, message).into(),
+        other => Error::from(other),
     })?;
     let text = if args.json { json(&file, &metrics)? } else { table(&file, &metrics) };
-    anstream::stdout().write_all(text.as_bytes()).map_err(Error::file("write", "standard output"))
+    output::print(&text)
 }
 
 fn classes(file: &EmbeddingFile) -> usize {
@@ -64,7 +65,7 @@ fn classes(file: &EmbeddingFile) -> usize {
 }
 
 fn json(file: &EmbeddingFile, metrics: &Metrics) -> Result<String> {
-    let failed = |e: serde_json::Error| Error::Failed(e.to_string());
+    let failed = |e: serde_json::Error| Error::failed(e.to_string());
     let mut report = serde_json::json!({
         "samples": file.labels.len(),
         "classes": classes(file),

@@ -1,8 +1,8 @@
 //! `curricle explain`
 
 use super::RecipeArgs;
+use crate::error::Result;
 use crate::output;
-use curricle_engine::Result;
 
 /// Print a recipe with everything it extends and every default, and where each value comes from.
 #[derive(Debug, clap::Args)]

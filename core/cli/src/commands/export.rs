@@ -1,7 +1,7 @@
 //! `curricle export`
 
+use crate::error::Result;
 use crate::output;
-use curricle_engine::Result;
 use curricle_engine::run::SavedModel;
 use std::path::PathBuf;
 

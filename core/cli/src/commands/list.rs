@@ -1,9 +1,9 @@
 //! `curricle list`
 
 use super::PluginArgs;
+use crate::error::{Error, Result};
 use crate::output;
-use curricle_engine::recipe::{Choice, Listing, Schema, Setting, listings, nearest};
-use curricle_engine::{Error, Result};
+use curricle_recipe::{Catalogue, Choice, Listing, Schema, Setting, listings, nearest};
 
 /// List what recipes can choose from: losses, samplers, data sources, optimisers and more.
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub struct Args {
 
 /// Prints everything briefly, or one kind at length.
 pub fn run(args: &Args) -> Result<()> {
-    let all = listings(&Schema::of_recipes(&args.plugin.registry()?));
+    let all = listings(&Schema::of_recipes(&args.plugin.registry()?.components()));
     let Some(wanted) = &args.kind else {
         return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };
     };
@@ -36,7 +36,7 @@ fn plural(kind: &str) -> String {
 fn unknown(wanted: &str, all: &[Listing]) -> Error {
     let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
     let hint = nearest(wanted, kinds.iter().copied()).map(|k| format!("did you mean `{k}`? ")).unwrap_or_default();
-    Error::Usage(format!("there is nothing called `{wanted}` to list; {hint}there are: {}", kinds.join(", ")))
+    Error::usage(format!("there is nothing called `{wanted}` to list; {hint}there are: {}", kinds.join(", ")))
 }
 
 fn join(listings: &[Listing], show: fn(&Listing) -> String) -> String {
@@ -94,7 +94,7 @@ fn described(listing: &Listing, choice: &Choice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use curricle_engine::registry::Registry;
+    use curricle_engine::Registry;
 
     #[test]
     fn plurals_are_understood() {

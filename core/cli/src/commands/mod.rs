@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod audit;
+mod audit_recipe;
 pub mod bench;
 pub mod check;
 pub mod completions;
@@ -23,10 +24,12 @@ pub mod run;
 pub mod schema;
 pub mod tune;
 
-use curricle_engine::Result;
+use crate::error::Result;
+use curricle_engine::Experiment;
+use curricle_engine::Registry;
 use curricle_engine::device::DeviceChoice;
-use curricle_engine::recipe::{self, Plan, Resolved};
-use curricle_engine::registry::Registry;
+use curricle_engine::preflight::WithoutFiles;
+use curricle_recipe::{self as recipe, Plan};
 use std::path::PathBuf;
 
 /// A file or folder that is to be read: whoever names one that is not there has mistyped it.
@@ -72,14 +75,19 @@ pub struct RecipeArgs {
 
 impl RecipeArgs {
     /// The recipe of one run, with further settings over those of the command line.
-    pub fn load(&self, more: Option<String>) -> Result<Resolved> {
+    pub fn load(&self, more: Option<String>) -> Result<Experiment> {
         let sets: Vec<String> = self.set.sets.iter().cloned().chain(more).collect();
-        recipe::load(&self.path, &sets, &self.plugin.registry()?)
+        Ok(Experiment::load(&self.path, &sets, &self.plugin.registry()?)?)
     }
 
     /// The recipes of a sweep.
     pub fn load_sweep(&self) -> Result<Plan> {
-        recipe::load_sweep(&self.path, &self.set.sets, &self.plugin.registry()?)
+        Ok(recipe::load_sweep(&self.path, &self.set.sets, &self.plugin.registry()?)?)
+    }
+
+    /// The recipes of a sweep that is only looked at: its data need not be on this machine.
+    pub fn load_sweep_to_inspect(&self) -> Result<Plan> {
+        Ok(recipe::load_sweep(&self.path, &self.set.sets, &WithoutFiles(self.plugin.registry()?))?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `curricle plugin`
 
 use super::{plugin_check, plugin_list, plugin_new};
-use curricle_engine::Result;
+use crate::error::Result;
 
 /// Look into, try and start libraries with components of your own.
 #[derive(Debug, clap::Args)]

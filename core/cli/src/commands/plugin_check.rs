@@ -1,10 +1,10 @@
 //! `curricle plugin check`
 
+use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::device::{self, DeviceChoice};
-use curricle_engine::plugin::{self, conformance};
-use curricle_engine::registry::{Origin, Registry};
-use curricle_engine::{Error, Result};
+use curricle_engine::{ComponentOrigin, Registry};
+use curricle_engine::{conformance, plugin};
 use curricle_sdk::Component;
 use std::path::PathBuf;
 
@@ -47,13 +47,13 @@ pub fn run(args: &Args) -> Result<()> {
         let mut known = known;
         known.sort_unstable();
         known.dedup();
-        return Err(Error::Usage(format!("there is no check `{unknown}`; there are: {}", known.join(", "))));
+        return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", known.join(", "))));
     }
     let mut components = components(args)?;
     if let Some(only) = &args.only {
         components.retain(|component| component.name == only);
         if components.is_empty() {
-            return Err(Error::Usage(format!("there is no component `{only}` to check")));
+            return Err(Error::usage(format!("there is no component `{only}` to check")));
         }
     }
     // Before the first tensor: a CUDA library that comes later is not found.
@@ -70,8 +70,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match failed {
         0 => Ok(()),
-        1 => Err(Error::Failed("1 check failed".into())),
-        many => Err(Error::Failed(format!("{many} checks failed"))),
+        1 => Err(Error::failed("1 check failed".into())),
+        many => Err(Error::failed(format!("{many} checks failed"))),
     }
 }
 
@@ -80,7 +80,11 @@ fn components(args: &Args) -> Result<Vec<Component>> {
         Some(path) => Ok(plugin::open(path, None)?.components.clone()),
         None => {
             let registry = Registry::built_in();
-            Ok(registry.iter().filter(|entry| entry.origin == Origin::BuiltIn).map(|entry| entry.component).collect())
+            Ok(registry
+                .iter()
+                .filter(|entry| matches!(entry.origin, ComponentOrigin::BuiltIn))
+                .map(|entry| entry.component)
+                .collect())
         }
     }
 }

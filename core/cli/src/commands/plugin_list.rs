@@ -1,8 +1,8 @@
 //! `curricle plugin list`
 
+use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::plugin::{self, Plugin};
-use curricle_engine::{Error, Result};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         output::print(&found.iter().map(|plugin| text(plugin)).collect::<Vec<_>>().join("\n"))?;
     }
-    if refused.is_empty() { Ok(()) } else { Err(Error::Usage(refused.join("\n"))) }
+    if refused.is_empty() { Ok(()) } else { Err(Error::usage(refused.join("\n"))) }
 }
 
 fn text(plugin: &Plugin) -> String {

@@ -1,10 +1,10 @@
 //! `curricle plugin new`
 
+use crate::error::{Error, Result};
 use crate::output;
 use clap::ValueEnum;
+use curricle_engine::Registry;
 use curricle_engine::device::libtorch;
-use curricle_engine::registry::Registry;
-use curricle_engine::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// Write a complete plugin to start from: code, a test, and what builds it.
@@ -93,16 +93,16 @@ pub fn run(args: &Args) -> Result<()> {
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !starts_well || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
         let message = format!("`{name}` cannot be the name of a plugin; use lowercase letters, digits and `_`");
-        return Err(Error::Usage(message));
+        return Err(Error::usage(message));
     }
     if Registry::built_in().find(args.kind.into(), name).is_some() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "`{name}` is built in, so a plugin of that name would be refused; choose another"
         )));
     }
     let folder = Path::new(name);
     if folder.exists() {
-        return Err(Error::Usage(format!("`{name}` is there already; choose another name or another folder")));
+        return Err(Error::usage(format!("`{name}` is there already; choose another name or another folder")));
     }
     let sdk = sdk(args.sdk.as_deref())?;
     let program = std::env::current_exe().map_err(Error::file("find", "this program"))?;
@@ -129,7 +129,7 @@ fn sdk(given: Option<&Path>) -> Result<PathBuf> {
     let sdk = given.unwrap_or(built_from);
     match sdk.canonicalize() {
         Ok(sdk) if sdk.join("include/curricle.h").is_file() => Ok(sdk),
-        _ => Err(Error::Usage(format!(
+        _ => Err(Error::usage(format!(
             "there is no SDK in `{}`; name `core/sdk` of a checkout of curricle with `--sdk`",
             sdk.display()
         ))),

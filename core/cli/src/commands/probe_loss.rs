@@ -1,8 +1,8 @@
 //! `curricle probe loss`
 
 use super::probe::ProbedArgs;
+use crate::error::Result;
 use crate::output;
-use curricle_engine::Result;
 use curricle_engine::probe::loss::LossProbe;
 use curricle_sdk::Kind;
 use serde_json::json;
@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let (Some(min), Some(median)) = (probed.times.first(), probed.times.get(args.time / 2)) {
         let threads = tch::get_num_threads();
         let line = json!({"name": name, "steps": args.time, "threads": threads, "median_ms": median, "min_ms": min});
-        anstream::println!("{line}");
+        output::print(&format!("{line}\n"))?;
     }
     Ok(())
 }

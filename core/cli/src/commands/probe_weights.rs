@@ -1,10 +1,10 @@
 //! `curricle probe weights`: one weight update on embeddings from a file.
 
 use super::probe::ProbedArgs;
+use crate::error::{Error, Result};
+use crate::output;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
-use curricle_engine::{Error, Result};
 use curricle_sdk::Kind;
-use std::io::Write;
 
 /// Run one weight update on embeddings from a file, to compare an implementation with a reference.
 ///
@@ -26,17 +26,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let ProbedArgs { name, input, output, seed, .. } = &args.probed;
+    let ProbedArgs { name, input, output: file, seed, .. } = &args.probed;
     let (registry, settings) = args.probed.prepare(Kind::Weights)?;
-    let what = WeightsProbe { name, settings: &settings, input, output, lambda: args.lambda, seed: *seed };
+    let what = WeightsProbe { name, settings: &settings, input, output: file, lambda: args.lambda, seed: *seed };
     let scalars = probe(&what, &registry)?;
     let text = if args.json {
         let table: serde_json::Map<_, _> = scalars.into_iter().map(|(name, value)| (name, value.into())).collect();
-        serde_json::to_string_pretty(&table).map_err(|e| Error::Failed(e.to_string()))? + "\n"
+        serde_json::to_string_pretty(&table).map_err(|e| Error::failed(e.to_string()))? + "\n"
     } else {
         scalars.iter().map(|(name, value)| format!("{name:<20} {value}\n")).collect()
     };
-    // A reader that has seen enough (`| head`) is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    output::print(&text)
 }

@@ -1,10 +1,11 @@
 //! `curricle report`
 
+use crate::error::{Error, Result};
 use crate::output;
 use clap::ValueEnum;
-use curricle_engine::report::figures::Figures;
-use curricle_engine::report::{Comparison, Questions, Selection, Summary, Test, find, format, table};
-use curricle_engine::{Error, Result, files};
+use curricle_record::files;
+use curricle_report::figures::Figures;
+use curricle_report::{Comparison, Questions, Selection, Summary, Test, find, format, table};
 use std::path::{Path, PathBuf};
 
 /// Turn runs into tables, figures and a page to read.
@@ -159,7 +160,7 @@ fn chosen_format(args: &Args) -> Result<Format> {
         "json" => Ok(Format::Json),
         "html" | "htm" => Ok(Format::Html),
         "txt" => Ok(Format::Table),
-        _ => Err(Error::Usage(format!(
+        _ => Err(Error::usage(format!(
             "the name `{}` does not tell the format; add `--format table|md|latex|csv|json|html`",
             path.display()
         ))),

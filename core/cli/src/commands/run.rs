@@ -1,11 +1,11 @@
 //! `curricle run`
 
 use super::{DeviceArgs, RecipeArgs};
+use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
+use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{self, Outcome, RunOptions};
-use curricle_engine::track::ProgressMode;
-use curricle_engine::train::stop::Stop;
-use curricle_engine::{Error, Result};
+use curricle_engine::stop::Stop;
 use std::path::PathBuf;
 
 /// Train from a recipe, evaluate, and log everything for TensorBoard.
@@ -43,8 +43,8 @@ pub struct Args {
 
 /// Carries the command out.
 pub fn run(args: &Args) -> Result<()> {
-    let resolved = args.recipe.load(args.seed.map(|seed| format!("seed={seed}")))?;
-    output::warnings(&resolved.warnings);
+    let experiment = args.recipe.load(args.seed.map(|seed| format!("seed={seed}")))?;
+    output::warnings(&experiment.warnings);
     let options = RunOptions {
         out: args.out.clone(),
         device: args.device.device,
@@ -54,14 +54,14 @@ pub fn run(args: &Args) -> Result<()> {
         profile: args.profile,
         image_cache: args.image_cache.clone(),
     };
-    let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
-    let outcome = run::execute(&resolved, &options, &stop)?;
+    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
+    let outcome = run::execute(&experiment, &options, &stop)?;
     if args.json { show_json(&outcome) } else { show(&outcome) }
 }
 
 /// The result, with where time went if that was asked for.
 fn show_json(outcome: &Outcome) -> Result<()> {
-    let failed = |e: serde_json::Error| Error::Failed(e.to_string());
+    let failed = |e: serde_json::Error| Error::failed(e.to_string());
     let mut result = serde_json::to_value(&outcome.result).map_err(failed)?;
     if let Some(profile) = &outcome.profile {
         result["profile"] = serde_json::to_value(profile).map_err(failed)?;

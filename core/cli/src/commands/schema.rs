@@ -1,9 +1,9 @@
 //! `curricle schema`
 
 use super::PluginArgs;
+use crate::error::Result;
 use crate::output;
-use curricle_engine::Result;
-use curricle_engine::recipe;
+use curricle_recipe::{self as recipe, Catalogue};
 
 /// Print the JSON Schema of recipes, for completion and checks in editors.
 #[derive(Debug, clap::Args)]
@@ -16,5 +16,5 @@ pub struct Args {
 
 /// Prints the schema with every registered component.
 pub fn run(args: &Args) -> Result<()> {
-    output::json(recipe::Schema::of_recipes(&args.plugin.registry()?).as_json())
+    output::json(recipe::Schema::of_recipes(&args.plugin.registry()?.components()).as_json())
 }

@@ -1,7 +1,7 @@
 //! `curricle tune`
 
 use super::bench;
-use curricle_engine::Result;
+use crate::error::Result;
 
 /// Search the settings that a recipe's `[tune]` names on validation classes, then run with the
 /// chosen ones.

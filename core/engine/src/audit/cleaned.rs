@@ -1,8 +1,8 @@
 //! The labels after suspects were corrected: a list that recipes can read.
 
 use super::{Audit, Evidence};
-use crate::files;
 use crate::{Error, Result};
+use curricle_record::files;
 use serde::Serialize;
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl Cleaned {
         for (path, label) in &self.rows {
             table.write_record([path, label]).map_err(failed)?;
         }
-        files::write(path, &table.into_inner().map_err(|e| Error::Failed(e.to_string()))?)
+        Ok(files::write(path, &table.into_inner().map_err(|e| Error::Failed(e.to_string()))?)?)
     }
 }
 

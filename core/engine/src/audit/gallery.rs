@@ -6,9 +6,9 @@
 
 use super::{Audit, Evidence};
 use crate::data::{Inputs, Layout};
-use crate::files;
 use crate::track::picture::Picture;
 use crate::{Error, Result};
+use curricle_record::files;
 use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -29,7 +29,7 @@ const ROWS: usize = 12;
 
 /// Writes the page.
 pub fn write(path: &Path, audit: &Audit, limit: usize) -> Result<()> {
-    files::write(path, page(audit, limit)?.as_bytes())
+    Ok(files::write(path, page(audit, limit)?.as_bytes())?)
 }
 
 #[derive(Debug, Serialize)]

@@ -7,7 +7,6 @@
 //! `known` says how good all this is where the wrong labels are known.
 
 mod cleaned;
-mod defaults;
 mod evidence;
 mod gallery;
 mod known;
@@ -17,7 +16,6 @@ mod table;
 mod weights;
 
 pub use cleaned::{Cleaned, Others, Policy};
-pub use defaults::{Pictures, recipe_text};
 pub use evidence::{ClassCount, Evidence, MixUp};
 pub use known::Known;
 pub use weights::WeightSource;
@@ -25,7 +23,7 @@ pub use weights::WeightSource;
 use crate::data::noise::NoisyPart;
 use crate::data::{Inputs, Part};
 use crate::device::{self, DeviceChoice};
-use crate::run::Finished;
+use crate::run::FinishedRun;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use std::path::Path;
@@ -36,6 +34,8 @@ use tch::Tensor;
 pub struct AuditOptions {
     /// Trusted neighbours that vote on the label of a sample.
     pub neighbours: usize,
+    /// The weight scheme that judges samples where the run gave all of them the same weight.
+    pub scheme: String,
     /// Where to compute.
     pub device: DeviceChoice,
     /// Threads of libtorch; all physical cores by default.
@@ -62,7 +62,7 @@ pub struct Audit {
 
 impl Audit {
     /// Examines the training samples of a finished run.
-    pub fn of(run: &Finished, options: &AuditOptions) -> Result<Self> {
+    pub fn of(run: &FinishedRun, options: &AuditOptions) -> Result<Self> {
         if options.neighbours == 0 {
             return Err(Error::Usage("at least one neighbour must vote".into()));
         }
@@ -74,12 +74,12 @@ impl Audit {
             .map(|&sample| dataset.train.class_names[dataset.train.labels[sample] as usize].clone())
             .collect();
         drop(dataset);
-        let recipe = &run.resolved.recipe;
+        let recipe = &run.experiment.recipe;
         let inputs = guard(|| Ok(training.part.inputs.to_device(device)))
             .map_err(|source| Error::Torch { during: "moving the training set", source })?;
         let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
-        let weights = weights::of_run(run, &training.part, &embeddings)?;
-        let title = run.folder.display().to_string();
+        let weights = weights::of_run(run, &training.part, &embeddings, &options.scheme)?;
+        let title = run.folder.path().display().to_string();
         Self::new(training, &originals, &embeddings, weights, options.neighbours, title)
     }
 

@@ -1,7 +1,7 @@
 //! What the nearest trusted samples say about the label of each sample.
 
 use crate::Result;
-use crate::eval;
+use curricle_eval as eval;
 use std::collections::BTreeMap;
 use tch::Tensor;
 

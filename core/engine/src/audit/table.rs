@@ -1,8 +1,8 @@
 //! `audit.csv`: every sample with all numbers, most suspicious first.
 
 use super::Audit;
-use crate::files;
 use crate::{Error, Result};
+use curricle_record::files;
 use std::path::Path;
 
 const TITLES: [&str; 16] = [
@@ -26,7 +26,7 @@ const TITLES: [&str; 16] = [
 
 /// Writes the table. The last column, the right label, is there only where it is known.
 pub fn write(path: &Path, audit: &Audit) -> Result<()> {
-    files::write(path, &text(audit)?)
+    Ok(files::write(path, &text(audit)?)?)
 }
 
 fn text(audit: &Audit) -> Result<Vec<u8>> {

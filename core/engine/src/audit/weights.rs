@@ -1,7 +1,7 @@
 //! The weights that say which samples to trust: the run's own, or computed where it had none.
 
 use crate::data::Part;
-use crate::run::Finished;
+use crate::run::FinishedRun;
 use crate::train::check_weights;
 use crate::{Error, Result};
 use curricle_sdk::{Kind, LossInfo, Round, Shape, WeightUpdate, guard};
@@ -11,8 +11,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::Tensor;
 
-/// The scheme that weighs samples where the run did not.
-const SCHEME: &str = "balanced_self_paced";
 /// A round in which the schedule of λ has long reached its end.
 const LATE_ROUND: u64 = 1000;
 
@@ -54,19 +52,19 @@ pub struct Weights {
 }
 
 /// Reads the run's weights and ξ±, and computes what it does not have.
-pub fn of_run(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<Weights> {
-    let mut table = read(&run.folder.join("samples.csv"), part)?;
-    let recipe = &run.resolved.recipe;
-    let uniform = run.resolved.components.weights.is_uniform();
+pub fn of_run(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<Weights> {
+    let mut table = read(&run.folder.samples(), part)?;
+    let recipe = &run.experiment.recipe;
+    let uniform = run.experiment.method.weights.is_uniform();
     let found = (table.remove("weight"), table.remove("xi_pos"), table.remove("xi_neg"));
     if let ((Some(values), Some(xi_pos), Some(xi_neg)), false) = (&found, uniform) {
         let source = WeightSource::Run { scheme: recipe.weights.name.clone() };
         return Ok(Weights { values: values.clone(), xi_pos: xi_pos.clone(), xi_neg: xi_neg.clone(), source });
     }
-    let update = compute(run, part, embeddings)?;
+    let update = compute(run, part, embeddings, scheme_name)?;
     let column = |name: &str| {
         let column = update.columns.iter().find(|(other, _)| other == name).map(|(_, values)| values.clone());
-        column.ok_or_else(|| Error::Failed(format!("weights `{SCHEME}` gave no `{name}`")))
+        column.ok_or_else(|| Error::Failed(format!("weights `{scheme_name}` gave no `{name}`")))
     };
     let (xi_pos, xi_neg) = (column("xi_pos")?, column("xi_neg")?);
     match found.0 {
@@ -74,17 +72,17 @@ pub fn of_run(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<Weight
             Ok(Weights { values, xi_pos, xi_neg, source: WeightSource::Run { scheme: recipe.weights.name.clone() } })
         }
         _ => {
-            let source = WeightSource::Computed { scheme: SCHEME.into() };
+            let source = WeightSource::Computed { scheme: scheme_name.into() };
             Ok(Weights { values: update.weights, xi_pos, xi_neg, source })
         }
     }
 }
 
 /// One full-grown update of the default scheme on the final embeddings.
-fn compute(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<WeightUpdate> {
-    let failed = |source| Error::Component { kind: Kind::Weights, name: SCHEME.into(), source };
-    let recipe = &run.resolved.recipe;
-    let scheme = run.resolved.registry.weights(SCHEME, &json!({})).map_err(failed)?;
+fn compute(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<WeightUpdate> {
+    let failed = |source| Error::Component { kind: Kind::Weights, name: scheme_name.into(), source };
+    let recipe = &run.experiment.recipe;
+    let scheme = run.experiment.registry.weights(scheme_name, &json!({})).map_err(failed)?;
     let shape =
         Shape { classes: part.class_names.len() as i64, samples: part.len() as i64, embedding: recipe.embedding.size };
     let declared =
@@ -108,7 +106,7 @@ fn compute(run: &Finished, part: &Part, embeddings: &Tensor) -> Result<WeightUpd
 /// The columns of numbers in `samples.csv`, whose rows must be those of `part`.
 fn read(path: &Path, part: &Part) -> Result<HashMap<String, Vec<f64>>> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    columns(&text, part).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    columns(&text, part).map_err(|message| Error::format(path, message))
 }
 
 fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String> {

@@ -1,8 +1,8 @@
 //! Models for use outside: TorchScript, and tensors under their original names.
 
 use super::{BACKBONE, Model};
-use crate::files;
 use crate::{Error, Result};
+use curricle_record::files;
 use curricle_sdk::guard;
 use std::path::Path;
 use tch::{CModule, Device, Kind, Tensor};
@@ -31,8 +31,8 @@ impl Model {
             Ok(CModule::create_by_tracing("curricle", "forward", &[example], &mut forward)?)
         })
         .map_err(traced)?;
-        let bytes = files::written_by(|temporary| module.save(temporary).map_err(|e| traced(e.into())))?;
-        files::write(path, &bytes)
+        let bytes = bytes_written_by(|temporary| module.save(temporary).map_err(|e| traced(e.into())))?;
+        Ok(files::write(path, &bytes)?)
     }
 
     /// All tensors, those of the network under the names their originals have.
@@ -40,4 +40,14 @@ impl Model {
         let original = |name: &str| name.strip_prefix(BACKBONE).unwrap_or(name).to_string();
         self.tensors().into_iter().map(|named| (original(&named.name), named.tensor)).collect()
     }
+}
+
+/// The bytes that libtorch writes to a path. On a full disk libtorch would end the program, so it
+/// writes to a temporary folder rather than where the file is wanted.
+fn bytes_written_by(write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<u8>> {
+    // TorchScript takes its name from the file's, which must not begin with a dot.
+    let temporary = tempfile::Builder::new().prefix("curricle-").suffix(".tmp").tempfile();
+    let temporary = temporary.map_err(Error::file("create", std::env::temp_dir()))?;
+    write(temporary.path())?;
+    std::fs::read(temporary.path()).map_err(Error::file("read", temporary.path()))
 }

@@ -4,8 +4,7 @@
 //! was drawn before and on the order of construction. Here every tensor has a stream of its own,
 //! named after it.
 
-use crate::train::components::standard_normal;
-use curricle_sdk::rng;
+use curricle_rng as rng;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
@@ -49,4 +48,10 @@ fn fill(tensor: &Tensor, name: &str, seed: u64, mut number: impl FnMut(&mut ChaC
     let mut stream = rng::stream(seed, &format!("initial parameter {name}"), 0, 0);
     let values: Vec<f32> = (0..tensor.numel()).map(|_| number(&mut stream)).collect();
     tch::no_grad(|| tensor.shallow_clone().copy_(&Tensor::from_slice(&values).view_as(tensor)));
+}
+
+/// Box and Muller's transform; initial values need no more than that.
+pub(crate) fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
+    let (u, v): (f64, f64) = (stream.random(), stream.random());
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }

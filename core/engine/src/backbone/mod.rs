@@ -1,9 +1,11 @@
 //! Networks and their embedding layer.
 
 mod bn_inception;
+mod compute;
 mod conv4;
 mod efficientnet_b0;
 mod export;
+mod groups;
 mod init;
 mod layers;
 mod mlp;
@@ -16,12 +18,15 @@ mod squeezenet1_1;
 mod tests;
 mod weights;
 
-pub use weights::WeightsReport;
+pub use compute::Compute;
+pub use groups::{parameter_groups, suggest_group};
+pub(crate) use init::standard_normal;
+pub use network::smallest_image;
 
 use crate::data::{Inputs, Layout, View};
-use crate::device::Compute;
-use crate::recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
 use crate::{Error, Result};
+use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
+use curricle_record::WeightsReport;
 use curricle_sdk::guard;
 use init::Scheme;
 use network::Network;

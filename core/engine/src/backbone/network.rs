@@ -4,8 +4,8 @@ use super::layers::Scope;
 use super::resnet::Depth;
 use super::{bn_inception, conv4, efficientnet_b0, mlp, mobilenet_v2, resnet, squeezenet1_1};
 use crate::data::Layout;
-use crate::recipe::{BackboneRecipe, PoolingRecipe, VisionRecipe};
 use crate::{Error, Result};
+use curricle_recipe::{BackboneRecipe, PoolingRecipe, VisionRecipe};
 use tch::Tensor;
 use tch::nn::{self, ModuleT};
 
@@ -30,8 +30,7 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
         (_, Layout::Features { .. }) => return Err(wrong_inputs(name, layout)),
         (_, Layout::Images { channels, height, width }) => (height.min(width), channels),
     };
-    let needed = if recipe.vision().is_some() { SMALLEST_IMAGE } else { conv4::SMALLEST_IMAGE };
-    if smallest < needed {
+    if let Some(needed) = smallest_image(recipe).filter(|needed| smallest < *needed) {
         return Err(Error::Usage(format!(
             "backbone `{name}` halves its input again and again and needs images of at least {needed} pixels, not \
              {smallest}"
@@ -51,6 +50,15 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
         BackboneRecipe::Conv4 { width } => conv4::build(path, channels, *width),
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => return Err(wrong_inputs(name, layout)),
     })
+}
+
+/// Width and height that images must have for the network; `None` if it takes features.
+pub fn smallest_image(recipe: &BackboneRecipe) -> Option<i64> {
+    match recipe {
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => None,
+        BackboneRecipe::Conv4 { .. } => Some(conv4::SMALLEST_IMAGE),
+        _ => Some(SMALLEST_IMAGE),
+    }
 }
 
 fn wrong_inputs(name: &str, layout: Layout) -> Error {

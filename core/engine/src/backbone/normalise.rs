@@ -1,6 +1,6 @@
 //! From pixels to what a network expects.
 
-use crate::recipe::{CustomNormalise, NormaliseRecipe};
+use curricle_recipe::{CustomNormalise, NormaliseRecipe};
 use tch::{Device, Kind, Tensor};
 
 /// Scale and shift of each channel, and their order.

@@ -1,7 +1,7 @@
 //! The networks against the ones they are copies of: `tests/golden/backbones.py` made the numbers.
 
 use super::*;
-use crate::recipe::{PoolingRecipe, Precision, VisionRecipe};
+use curricle_recipe::{PoolingRecipe, Precision, VisionRecipe};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 

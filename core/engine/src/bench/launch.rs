@@ -1,9 +1,9 @@
 //! Runs that something else than this process carries out: one resolved recipe and one command
 //! line for each.
 
-use crate::files;
-use crate::recipe::SweepRun;
 use crate::{Error, Result};
+use curricle_recipe::SweepRun;
+use curricle_record::files;
 use std::path::{Path, PathBuf};
 
 /// What every command line has.

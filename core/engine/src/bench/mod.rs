@@ -1,4 +1,4 @@
-//! Many runs from one recipe: which, how they stand, and who carries them out. [`crate::report`]
+//! Many runs from one recipe: which, how they stand, and who carries them out. `curricle-report`
 //! compares them.
 
 mod launch;
@@ -9,8 +9,8 @@ mod state;
 mod tuning;
 
 pub use launch::Launch;
-pub use pool::{Event, Finished, PoolOptions, run_all};
+pub use pool::{BenchOutcome, Event, PoolOptions, run_all};
 pub use progress::BenchProgress;
 pub use slurm::{Submission, submission};
-pub use state::{STATES, Standing, State, folder_of};
+pub use state::{Standing, folder_of, state_of};
 pub use tuning::{SearchRecord, TrialRecord, TrialRun, TuneRecord, settle};

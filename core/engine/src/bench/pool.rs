@@ -4,15 +4,14 @@
 //! each time. A child gets the resolved recipe, so it computes exactly what was planned.
 
 use super::state::folder_of;
-use crate::files;
-use crate::recipe::SweepRun;
-use crate::run::{RunFolder, RunResult};
-use crate::train::stop::Stop;
+use crate::stop::Stop;
 use crate::{Error, Result};
+use curricle_recipe::SweepRun;
+use curricle_record::{self as record, Exit, RunFolder, RunResult, files};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -44,7 +43,7 @@ pub struct PoolOptions {
 
 /// A run that is over.
 #[derive(Debug)]
-pub struct Finished {
+pub struct BenchOutcome {
     /// Its place in the plan.
     pub index: usize,
     /// What it came to, or why it failed.
@@ -63,14 +62,14 @@ pub enum Event<'a> {
     /// Another process is working on a run; it is waited for when nothing else is left to do.
     Elsewhere(usize),
     /// A run is over.
-    Finished(&'a Finished),
+    Finished(&'a BenchOutcome),
 }
 
 enum Message {
     Started(usize),
     Line(usize, String),
     Elsewhere(usize),
-    Finished(Box<Finished>),
+    Finished(Box<BenchOutcome>),
 }
 
 /// Carries out all runs, whether or not some fail, and returns them in the order of the plan.
@@ -80,7 +79,7 @@ pub fn run_all(
     options: &PoolOptions,
     stop: &Stop,
     mut observe: impl FnMut(&Event),
-) -> Vec<Finished> {
+) -> Vec<BenchOutcome> {
     let queue = Queue::new(planned.len());
     let mut finished = Vec::new();
     let running = Running::default();
@@ -192,24 +191,26 @@ impl Worker<'_> {
     }
 
     /// Carries out a run; nothing if another process is at it.
-    fn one(&self, index: usize) -> Option<Finished> {
+    fn one(&self, index: usize) -> Option<BenchOutcome> {
         let folder = folder_of(self.planned[index], &self.options.out);
-        let known =
-            if self.options.force { None } else { files::read_json(&folder.join("result.json")).ok().flatten() };
-        if let Some(result) = known {
-            return Some(Finished { index, result: Ok(result), skipped: true });
+        if !self.options.force {
+            match folder.read_result() {
+                Ok(Some(result)) => return Some(BenchOutcome { index, result: Ok(result), skipped: true }),
+                Ok(None) => {}
+                Err(error) => return Some(BenchOutcome { index, result: Err(error.into()), skipped: true }),
+            }
         }
-        if RunFolder::is_taken(&folder) {
+        if folder.is_locked() {
             return None;
         }
         self.send(Message::Started(index));
         match self.child(index, &folder) {
-            Err(Error::Busy(_)) => None,
-            result => Some(Finished { index, result, skipped: false }),
+            Err(Error::Record(record::Error::Busy(_))) => None,
+            result => Some(BenchOutcome { index, result, skipped: false }),
         }
     }
 
-    fn child(&self, index: usize, folder: &Path) -> Result<RunResult> {
+    fn child(&self, index: usize, folder: &RunFolder) -> Result<RunResult> {
         let (planned, options) = (self.planned[index], self.options);
         let recipe = tempfile::Builder::new()
             .prefix("curricle-")
@@ -230,12 +231,13 @@ impl Worker<'_> {
         let last_lines = self.follow(index, &mut child);
         self.running.remove(&child);
         let status = child.wait().map_err(|e| Error::Failed(format!("lost the run's process: {e}")))?;
-        match status.code() {
-            Some(0) => files::read_json(&folder.join("result.json"))?
-                .ok_or_else(|| Error::Failed(format!("the run left no result in `{}`", folder.display()))),
-            Some(69) => Err(Error::Busy(folder.into())),
-            Some(75) => Err(Error::Interrupted(folder.into())),
-            _ => Err(Error::Failed(format!("{status}\n{}", last_lines.join("\n")))),
+        match status.code().map_or(Exit::Failed, Exit::of) {
+            Exit::Success => folder
+                .read_result()?
+                .ok_or_else(|| Error::Failed(format!("the run left no result in `{}`", folder.path().display()))),
+            Exit::Busy => Err(record::Error::Busy(folder.path().into()).into()),
+            Exit::Interrupted => Err(Error::Interrupted(folder.path().into())),
+            Exit::Failed | Exit::Usage => Err(Error::Failed(format!("{status}\n{}", last_lines.join("\n")))),
         }
     }
 

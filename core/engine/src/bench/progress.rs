@@ -1,7 +1,7 @@
 //! How far a bench is, over all its runs.
 
-use crate::track::ProgressMode;
-use crate::track::progress;
+use crate::progress;
+use crate::progress::ProgressMode;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

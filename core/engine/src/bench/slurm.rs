@@ -5,8 +5,8 @@
 //! task that somebody cancels is not put back.
 
 use super::launch::{Launch, quote};
-use crate::files;
 use crate::{Error, Result};
+use curricle_record::files;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;

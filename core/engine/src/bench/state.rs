@@ -1,84 +1,17 @@
 //! How a run stands, from its folder alone.
 
-use crate::files;
-use crate::recipe::SweepRun;
-use crate::run::{FAILURE, RunFolder, RunResult};
-use crate::{Error, Result};
+use crate::Result;
+use curricle_recipe::SweepRun;
+use curricle_record::{RunFolder, RunState, StateName, metrics_file};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the end of `metrics.jsonl` in which the last record is looked for.
-const TAIL: u64 = 4096;
-
-/// How a run stands.
-#[derive(Debug, Clone)]
-pub enum State {
-    /// It has a result.
-    Finished(Box<RunResult>),
-    /// A process is working on it.
-    Running,
-    /// It was cut and can go on.
-    Interrupted,
-    /// It ended with this error.
-    Failed(String),
-    /// It has not been begun.
-    Missing,
-    /// Its settings are still being searched.
-    Waiting,
-}
-
-/// The names of all states, in the order of a summary.
-pub const STATES: [&str; 6] = ["finished", "running", "interrupted", "failed", "missing", "waiting"];
-
-impl State {
-    /// The state of a run whose folder lies below `out`.
-    pub fn of(run: &SweepRun, out: &Path) -> Result<Self> {
-        if run.search.is_some() {
-            return Ok(State::Waiting);
-        }
-        let folder = folder_of(run, out);
-        if let Some(result) = files::read_json(&folder.join("result.json"))? {
-            return Ok(State::Finished(Box::new(result)));
-        }
-        if RunFolder::is_taken(&folder) {
-            return Ok(State::Running);
-        }
-        let failure = folder.join(FAILURE);
-        match std::fs::read_to_string(&failure) {
-            Ok(message) => return Ok(State::Failed(message.trim().to_string())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::file("read", &failure)(error)),
-        }
-        // A folder with nothing but a lock was never begun.
-        Ok(if folder.join("manifest.json").exists() { State::Interrupted } else { State::Missing })
+/// The state of a run whose folder is below `out`.
+pub fn state_of(run: &SweepRun, out: &Path) -> Result<RunState> {
+    if run.search.is_some() {
+        return Ok(RunState::Waiting);
     }
-
-    /// In one word.
-    pub fn name(&self) -> &'static str {
-        match self {
-            State::Finished(_) => "finished",
-            State::Running => "running",
-            State::Interrupted => "interrupted",
-            State::Failed(_) => "failed",
-            State::Missing => "missing",
-            State::Waiting => "waiting",
-        }
-    }
-
-    /// Whether there is something left to do that nobody is doing.
-    pub fn is_open(&self) -> bool {
-        matches!(self, State::Interrupted | State::Failed(_) | State::Missing)
-    }
-
-    /// What it came to, if it is finished.
-    pub fn result(&self) -> Option<&RunResult> {
-        match self {
-            State::Finished(result) => Some(result),
-            _ => None,
-        }
-    }
+    Ok(RunState::of(&folder_of(run, out))?)
 }
 
 /// How a run stands, for people and programs.
@@ -92,8 +25,8 @@ pub struct Standing {
     pub seed: u64,
     /// Whether it is a trial of a search.
     pub trial: bool,
-    /// One of [`STATES`].
-    pub state: &'static str,
+    /// Its state.
+    pub state: StateName,
     /// The epoch it is in, or ended with.
     pub epoch: Option<u64>,
     /// The epochs it is to have.
@@ -108,13 +41,13 @@ pub struct Standing {
 
 impl Standing {
     /// Describes a run in a state.
-    pub fn new(run: &SweepRun, trial: bool, state: &State, out: &Path) -> Self {
+    pub fn new(run: &SweepRun, trial: bool, state: &RunState, out: &Path) -> Self {
         let folder = run.search.is_none().then(|| folder_of(run, out));
         let recipe = &run.resolved.recipe;
-        let begun = matches!(state, State::Running | State::Interrupted | State::Failed(_));
+        let begun = matches!(state, RunState::Running | RunState::Interrupted | RunState::Failed(_));
         let epoch = match state {
-            State::Finished(result) => Some(result.epochs),
-            _ => folder.as_ref().filter(|_| begun).and_then(|folder| last_epoch(&folder.join("metrics.jsonl"))),
+            RunState::Finished(result) => Some(result.epochs),
+            _ => folder.as_ref().filter(|_| begun).and_then(|folder| metrics_file::last_epoch(&folder.metrics())),
         };
         Self {
             method: run.method.clone(),
@@ -126,42 +59,16 @@ impl Standing {
             epochs: recipe.train.epochs,
             recall_at_1: state.result().and_then(|result| result.trained.recall.get(&1).copied()),
             error: match state {
-                State::Failed(message) => Some(message.clone()),
+                RunState::Failed(message) => Some(message.clone()),
                 _ => None,
             },
-            folder,
+            folder: folder.map(|folder| folder.path().into()),
         }
     }
 }
 
 /// The folder a run has below `out`.
-pub fn folder_of(run: &SweepRun, out: &Path) -> PathBuf {
+pub fn folder_of(run: &SweepRun, out: &Path) -> RunFolder {
     let recipe = &run.resolved.recipe;
-    RunFolder::path_for(out, &recipe.name, &run.resolved.hash(), recipe.seed)
-}
-
-/// The epoch of the last whole record.
-fn last_epoch(metrics: &Path) -> Option<u64> {
-    let mut file = File::open(metrics).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
-    let mut tail = Vec::new();
-    file.read_to_end(&mut tail).ok()?;
-    let tail = String::from_utf8_lossy(&tail).into_owned();
-    let record = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?["epoch"].as_u64();
-    tail.lines().rev().find_map(record)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_whole_record_tells_the_epoch() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("metrics.jsonl");
-        std::fs::write(&path, "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo").unwrap();
-        assert_eq!(last_epoch(&path), Some(2));
-        assert_eq!(last_epoch(&folder.path().join("none")), None);
-    }
+    RunFolder::below(out, &recipe.name, &run.resolved.hash(), recipe.seed)
 }

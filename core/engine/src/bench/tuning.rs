@@ -1,9 +1,10 @@
 //! Choosing the settings of final runs from the trials of a search.
 
-use super::state::{State, folder_of};
-use crate::files;
-use crate::recipe::{Plan, Search, Trial};
+use super::state::{folder_of, state_of};
 use crate::{Error, Result};
+use curricle_recipe::{Plan, Search, Trial};
+use curricle_record::files;
+use curricle_record::{RunState, StateName};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub struct TrialRun {
     /// The seed.
     pub seed: u64,
     /// How it stands.
-    pub state: &'static str,
+    pub state: StateName,
     /// The metric, if it is finished.
     pub value: Option<f64>,
     /// Why it failed, if it did.
@@ -100,7 +101,10 @@ impl TuneRecord {
 impl SearchRecord {
     /// Whether every trial has ended, well or not.
     pub fn is_over(&self) -> bool {
-        self.trials.iter().flat_map(|trial| &trial.runs).all(|run| matches!(run.state, "finished" | "failed"))
+        self.trials
+            .iter()
+            .flat_map(|trial| &trial.runs)
+            .all(|run| matches!(run.state, StateName::Finished | StateName::Failed))
     }
 }
 
@@ -121,17 +125,17 @@ fn examine(search: &Search, out: &Path) -> Result<SearchRecord> {
 fn examine_trial(trial: &Trial, metric: &str, out: &Path) -> Result<TrialRecord> {
     let mut runs = Vec::new();
     for run in &trial.runs {
-        let state = State::of(run, out)?;
+        let state = state_of(run, out)?;
         let scalars = state.result().map(|result| result.trained.scalars()).unwrap_or_default();
         runs.push(TrialRun {
             seed: run.resolved.recipe.seed,
             state: state.name(),
             value: scalars.into_iter().find(|(name, _)| name == metric).map(|(_, value)| value),
             error: match state {
-                State::Failed(message) => Some(message),
+                RunState::Failed(message) => Some(message),
                 _ => None,
             },
-            folder: folder_of(run, out),
+            folder: folder_of(run, out).path().into(),
         });
     }
     let values: Option<Vec<f64>> = runs.iter().map(|run| run.value).collect();
@@ -157,12 +161,12 @@ fn choose(search: &SearchRecord) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn record(trials: &[(&'static str, Option<f64>)]) -> SearchRecord {
-        let trial = |(state, value): &(&'static str, Option<f64>)| TrialRecord {
+    fn record(trials: &[(StateName, Option<f64>)]) -> SearchRecord {
+        let trial = |(state, value): &(StateName, Option<f64>)| TrialRecord {
             settings: Map::new(),
             value: *value,
             chosen: false,
-            runs: vec![TrialRun { seed: 0, state, value: *value, error: None, folder: PathBuf::new() }],
+            runs: vec![TrialRun { seed: 0, state: *state, value: *value, error: None, folder: PathBuf::new() }],
         };
         SearchRecord {
             method: "ms".into(),
@@ -177,10 +181,10 @@ mod tests {
 
     #[test]
     fn the_best_trial_is_chosen_when_all_are_over_and_failed_ones_do_not_count() {
-        let finished = |value| ("finished", Some(value));
+        let finished = |value| (StateName::Finished, Some(value));
         assert_eq!(choose(&record(&[finished(0.1), finished(0.7), finished(0.7)])), Some(1), "the first of equals");
-        assert_eq!(choose(&record(&[("failed", None), finished(0.1)])), Some(1));
-        assert_eq!(choose(&record(&[finished(0.1), ("interrupted", None)])), None);
-        assert_eq!(choose(&record(&[("failed", None)])), None);
+        assert_eq!(choose(&record(&[(StateName::Failed, None), finished(0.1)])), Some(1));
+        assert_eq!(choose(&record(&[finished(0.1), (StateName::Interrupted, None)])), None);
+        assert_eq!(choose(&record(&[(StateName::Failed, None)])), None);
     }
 }

@@ -1,13 +1,15 @@
 //! What a source says of its samples, before any picture is opened.
 
+use super::check::skipped;
 use super::files::{Files, Place};
 use super::inspect::{Look, inspect};
 use super::packed::Packed;
-use super::{BadFile, Dataset, Inputs, Part};
-use crate::recipe::{ImagesRecipe, OnBadImage};
-use crate::track::ProgressMode;
-use crate::track::progress::Bar;
+use super::{Dataset, Inputs, Part};
+use crate::progress::Bar;
+use crate::progress::ProgressMode;
 use crate::{Error, Result};
+use curricle_recipe::{ImagesRecipe, OnBadImage};
+use curricle_record::SkippedFile;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -63,7 +65,7 @@ impl Catalogue {
                 } else {
                     format!("`{earlier}` and `{path}` are the same file; every file may be listed once")
                 };
-                return Err(Error::Format { path: self.root.clone(), message });
+                return Err(Error::format(&self.root, message));
             }
         }
         Ok(())
@@ -78,7 +80,6 @@ impl Catalogue {
 
     /// Looks at all files and makes a data set of them.
     pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
-        check(images)?;
         let paths = self.files();
         let look = match images.on_bad_image {
             OnBadImage::Error => Look::Contents,
@@ -116,7 +117,7 @@ impl Catalogue {
     }
 
     /// What to do about bad files.
-    fn judge(&self, policy: OnBadImage, files: usize, bad: Vec<(&str, Error)>) -> Result<Vec<BadFile>> {
+    fn judge(&self, policy: OnBadImage, files: usize, bad: Vec<(&str, Error)>) -> Result<Vec<SkippedFile>> {
         let count = bad.len();
         if count == 0 {
             return Ok(Vec::new());
@@ -130,9 +131,9 @@ impl Catalogue {
             let first = bad.into_iter().next().map(|(_, error)| error.to_string()).unwrap_or_default();
             return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
         }
-        let skipped: Vec<BadFile> = bad.into_iter().map(|(path, error)| BadFile::of(path, error)).collect();
+        let skipped: Vec<SkippedFile> = bad.into_iter().map(|(path, error)| skipped(path, error)).collect();
         tracing::warn!("{count} of {files} files in `{}` are bad and left out", self.root.display());
-        for BadFile { path, problem } in &skipped {
+        for SkippedFile { path, problem } in &skipped {
             tracing::info!("left out: `{path}` {problem}");
         }
         Ok(skipped)
@@ -151,10 +152,10 @@ impl Catalogue {
         let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
         let (labels, class_names) = super::part::close_gaps(&labels, &self.class_names);
         if class_names.len() < 2 {
-            return Err(Error::Format {
-                path: self.root.clone(),
-                message: format!("has {} classes to {what}, but two are needed", class_names.len()),
-            });
+            return Err(Error::format(
+                &self.root,
+                format!("has {} classes to {what}, but two are needed", class_names.len()),
+            ));
         }
         let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
         Ok(Part {
@@ -188,7 +189,6 @@ fn tidy(path: &str) -> Cow<'_, str> {
 
 /// Pictures that are no data set: nothing is split, and every one of them must be readable.
 pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
-    check(images)?;
     let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
     let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
     let places = paths.iter().zip(hashes).map(|(path, hash)| Place { path: root.join(path), hash });
@@ -200,22 +200,6 @@ pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &
         class_names,
         paths: entries.iter().map(|entry| entry.path.clone()).collect(),
     })
-}
-
-/// Refuses settings that contradict each other.
-fn check(images: &ImagesRecipe) -> Result<()> {
-    let (size, resize) = (images.size, images.resize());
-    if let Some(shrink) = images.shrink.filter(|shrink| *shrink < size) {
-        return Err(Error::Usage(format!(
-            "`images.shrink` is {shrink}, less than `images.size`, {size}: pictures would be reduced and enlarged again"
-        )));
-    }
-    if resize < size {
-        return Err(Error::Usage(format!(
-            "`images.resize` is {resize}, less than `images.size`, {size}: what is cut out must fit into the picture"
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use super::catalogue::{Catalogue, Entry};
 use super::inspect::{Look, inspect};
 use super::sources::{self, Listed};
 use super::{Part, split};
-use crate::Result;
-use crate::recipe::DataRecipe;
+use crate::{Error, Result};
+use curricle_recipe::DataRecipe;
+use curricle_record::{self as record, SkippedFile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub struct DataReport {
     /// Files looked at.
     pub files: usize,
     /// The bad ones.
-    pub bad: Vec<BadFile>,
+    pub bad: Vec<SkippedFile>,
 }
 
 /// The size of a part.
@@ -38,15 +39,6 @@ pub struct PartReport {
     pub largest_class: usize,
 }
 
-/// A file that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct BadFile {
-    /// Its path, relative to the data set's folder.
-    pub path: String,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
 /// Lists a data set and decodes each of its files. `begin` is told how many there are, `seen` is
 /// called after each.
 pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + Sync)) -> Result<DataReport> {
@@ -62,21 +54,19 @@ pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + 
     let paths = catalogue.files();
     begin(paths.len());
     let findings = inspect(&catalogue.root, &paths, Look::Afresh, seen);
-    let bad = paths.iter().zip(findings).filter_map(|(path, finding)| BadFile::of(path, finding.err()?).into());
+    let bad = paths.iter().zip(findings).filter_map(|(path, finding)| Some(skipped(path, finding.err()?)));
     let bad = bad.collect();
     Ok(DataReport { parts: parts(&catalogue), files: paths.len(), bad, root: Some(catalogue.root) })
 }
 
-impl BadFile {
-    /// A file and what was said of it.
-    pub fn of(path: &str, error: crate::Error) -> Self {
-        let problem = match error {
-            crate::Error::Format { message, .. } => message,
-            crate::Error::File { source, .. } => format!("cannot be read: {source}"),
-            other => other.to_string(),
-        };
-        Self { path: path.to_string(), problem }
-    }
+/// A file of the data set and what is wrong with it.
+pub(super) fn skipped(path: &str, error: Error) -> SkippedFile {
+    let problem = match error {
+        Error::Record(record::Error::Format { message, .. }) => message,
+        Error::Record(record::Error::File { source, .. }) => format!("cannot be read: {source}"),
+        other => other.to_string(),
+    };
+    SkippedFile { path: path.to_string(), problem }
 }
 
 fn parts(catalogue: &Catalogue) -> Vec<PartReport> {

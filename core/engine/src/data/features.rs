@@ -20,7 +20,7 @@ use tch::{Kind, Tensor};
 /// Reads the whole file, before any split.
 pub fn read(path: &Path) -> Result<Part> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-    parse(&bytes).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    parse(&bytes).map_err(|message| Error::format(path, message))
 }
 
 /// Every error here is a sentence about the file.

@@ -278,7 +278,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::data::files::Place;
-    use crate::recipe::ImagesRecipe;
+    use curricle_recipe::ImagesRecipe;
     use std::path::Path;
 
     /// Pictures of noise that differ, the last of which is broken.

@@ -2,8 +2,8 @@
 
 use super::images::{Pipeline, View, Visit};
 use super::packed::Packed;
-use crate::recipe::ImagesRecipe;
 use crate::{Error, Result};
+use curricle_recipe::ImagesRecipe;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

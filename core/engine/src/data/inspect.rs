@@ -36,7 +36,7 @@ pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)
             seen();
             let finding = match &known {
                 Ok(Known { decoded: Some(Err(problem)), .. }) if look != Look::Contents => {
-                    Err(Error::Format { path, message: problem.clone() })
+                    Err(Error::format(path, problem.clone()))
                 }
                 Ok(known) => Ok(known.hash),
                 Err(_) => return (known.map(|known| known.hash), None),
@@ -66,7 +66,7 @@ pub fn refuse_special(path: &Path) -> Result<()> {
     if path.metadata().map_err(Error::file("read", path))?.is_file() {
         return Ok(());
     }
-    Err(Error::Format { path: path.to_path_buf(), message: "is no regular file".into() })
+    Err(Error::format(path, "is no regular file"))
 }
 
 #[cfg(test)]

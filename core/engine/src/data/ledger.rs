@@ -5,7 +5,7 @@
 //! still has its size and the times of its last changes is taken to have its contents. Without a
 //! cache folder, or with an unreadable ledger, everything is read again; nothing else changes.
 
-use crate::files;
+use curricle_record::files;
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -79,7 +79,7 @@ impl Ledger {
         }
         let written =
             path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(crate::Error::file("create", &path));
-        if let Err(error) = written.and_then(|()| files::write(&path, &self.to_csv())) {
+        if let Err(error) = written.and_then(|()| Ok(files::write(&path, &self.to_csv())?)) {
             tracing::debug!("what is known of the pictures is not kept: {error}");
         }
     }

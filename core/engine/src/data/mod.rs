@@ -19,7 +19,8 @@ mod split;
 mod strokes;
 pub mod validation;
 
-pub use check::{BadFile, DataReport, PartReport, check};
+pub use check::{DataReport, PartReport, check};
+use curricle_record::SkippedFile;
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
@@ -27,8 +28,8 @@ pub use part::{Inputs, Layout, Part};
 pub use pictures::{Pictures, pictures};
 
 use crate::Result;
-use crate::recipe::{DataRecipe, ImagesRecipe};
-use crate::track::ProgressMode;
+use crate::progress::ProgressMode;
+use curricle_recipe::{DataRecipe, ImagesRecipe};
 use sources::Listed;
 use std::path::Path;
 
@@ -45,7 +46,7 @@ pub struct Dataset {
     /// data. Paths do not count, so that data may lie in different places.
     pub hash: String,
     /// Bad files that were left out.
-    pub skipped: Vec<BadFile>,
+    pub skipped: Vec<SkippedFile>,
 }
 
 impl Dataset {
@@ -83,7 +84,7 @@ pub fn load_watched(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::StrokesRecipe;
+    use curricle_recipe::StrokesRecipe;
 
     #[test]
     fn a_data_set_is_split_in_halves_and_hashed() {

@@ -6,8 +6,8 @@
 
 use super::files::Place;
 use super::images::{Pipeline, Pixels};
-use crate::track::ProgressMode;
-use crate::track::progress::Bar;
+use crate::progress::Bar;
+use crate::progress::ProgressMode;
 use crate::{Error, Result};
 use memmap2::Mmap;
 use rayon::prelude::*;
@@ -68,10 +68,8 @@ impl Packed {
         // SAFETY: caches are never changed once they have their name. Whoever cuts one off by hand
         // ends the program with a bus error, as with every mapped file.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::file("map", path))?;
-        let places = index(&map).ok_or_else(|| Error::Format {
-            path: path.to_path_buf(),
-            message: "is no image cache, or damaged; remove it, and it is made again".into(),
-        })?;
+        let places = index(&map)
+            .ok_or_else(|| Error::format(path, "is no image cache, or damaged; remove it, and it is made again"))?;
         Ok(Self { map, places })
     }
 

@@ -3,8 +3,8 @@
 use super::catalogue::{Entry, part_of};
 use super::sources::folder;
 use super::{Inputs, Part, columns};
-use crate::recipe::ImagesRecipe;
 use crate::{Error, Result};
+use curricle_recipe::ImagesRecipe;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct Pictures {
 pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<Pictures> {
     let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
     if list.entries.is_empty() {
-        return Err(Error::Format { path: path.to_path_buf(), message: "has no pictures".into() });
+        return Err(Error::format(path, "has no pictures"));
     }
     let root = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     let Part { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
@@ -65,7 +65,7 @@ fn in_folder(root: &Path) -> Result<List> {
 
 fn in_list(path: &Path) -> Result<List> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+    let wrong = |message: String| Error::format(path, message);
     if folder::is_picture(&path.to_string_lossy()) {
         let message = "is a picture; name a folder of pictures, or a file that lists them".into();
         return Err(wrong(message));

@@ -3,18 +3,13 @@
 use super::Part;
 use super::noise::NoisyPart;
 use crate::{Error, Result};
-
-/// How many of so many training classes are set aside: the share, rounded, and at least two on
-/// each side, for one class alone has nothing to be told apart from. Needs four classes.
-pub fn classes_set_aside(classes: usize, share: f64) -> usize {
-    ((share * classes as f64).round() as usize).clamp(2, classes.saturating_sub(2).max(2))
-}
+use curricle_recipe::EvalRecipe;
 
 /// Splits a training set, noise included, into what is trained on and what is validated on.
 ///
 /// The last classes are set aside, as the last classes of a data set test. A sample belongs to
 /// the class that its label says, right or wrong: whoever chooses settings does not know better.
-pub fn set_aside(training: &NoisyPart, share: f64) -> Result<(NoisyPart, Part)> {
+pub fn set_aside(training: &NoisyPart, eval: &EvalRecipe) -> Result<(NoisyPart, Part)> {
     let classes = training.part.class_names.len();
     if classes < 4 {
         return Err(Error::Usage(format!(
@@ -22,7 +17,7 @@ pub fn set_aside(training: &NoisyPart, share: f64) -> Result<(NoisyPart, Part)> 
              are {classes}"
         )));
     }
-    let first = (classes - classes_set_aside(classes, share)) as i64;
+    let first = (classes - eval.validation_classes(classes)) as i64;
     let (train, validation): (Vec<usize>, Vec<usize>) =
         (0..training.part.len()).partition(|sample| training.part.labels[*sample] < first);
     let kept = NoisyPart {
@@ -38,7 +33,7 @@ mod tests {
     use super::*;
     use crate::data::noise;
     use crate::data::part::numbered;
-    use crate::recipe::NoiseRecipe;
+    use curricle_recipe::NoiseRecipe;
 
     fn noisy(labels: &[i64]) -> NoisyPart {
         let part = numbered(labels);

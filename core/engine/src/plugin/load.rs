@@ -1,7 +1,7 @@
 //! Opens a library.
 
-use super::refusal::Refusal;
 use super::{header, image};
+use curricle_recipe::{PluginFile, Refusal};
 use curricle_sdk::host::{Level, set_log_sink};
 use curricle_sdk::{Component, abi, guard};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -25,6 +25,13 @@ pub struct Plugin {
     pub sdk: String,
     /// What is in it, sorted by kind and name.
     pub components: Vec<Component>,
+}
+
+impl Plugin {
+    /// Path and hash, as recipes and manifests record them.
+    pub fn file(&self) -> PluginFile {
+        PluginFile { path: self.path.clone(), sha256: self.sha256.clone() }
+    }
 }
 
 /// Every library opened so far. Nothing is ever taken out: components point into the libraries.

@@ -5,11 +5,8 @@
 //! (`header`), and only then asked for its components, which are the same records as those of
 //! built-in ones. It stays loaded for the life of the process.
 
-pub mod conformance;
 mod header;
 mod image;
 mod load;
-mod refusal;
 
 pub use load::{Plugin, open};
-pub use refusal::Refusal;

@@ -70,7 +70,7 @@ impl LossProbe<'_> {
     }
 
     fn read(&self, loss: &dyn Loss) -> Result<Given> {
-        let wrong = |message: String| Error::Format { path: self.input.to_path_buf(), message };
+        let wrong = |message: String| Error::format(self.input, message);
         let tensors = read_tensors(self.input)?;
         guard(|| Ok(Given::check(tensors, loss, self.seed)))
             .map_err(|source| Error::Torch { during: "reading the batch", source })?

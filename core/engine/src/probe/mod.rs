@@ -3,26 +3,19 @@
 pub mod loss;
 pub mod weights;
 
-use crate::run::checkpoint::to_safetensors;
-use crate::{Error, Result, files};
-use curricle_sdk::guard;
+use crate::Result;
+use crate::tensor_file;
+use curricle_record::files;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tch::Tensor;
 
 /// All tensors of a safetensors file.
 fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
-    if !path.is_file() {
-        return Err(Error::file("read", path)(std::io::ErrorKind::NotFound.into()));
-    }
-    let all = guard(|| Ok(Tensor::read_safetensors(path)?)).map_err(|e| Error::Format {
-        path: path.to_path_buf(),
-        message: format!("is not a safetensors file that can be read: {e}"),
-    })?;
-    Ok(all.into_iter().collect())
+    Ok(tensor_file::read(path)?.0.into_iter().collect())
 }
 
 /// Writes tensors to a safetensors file, whole or not at all.
 fn write_tensors(path: &Path, tensors: &[(String, Tensor)]) -> Result<()> {
-    files::write(path, &to_safetensors(tensors)?)
+    Ok(files::write(path, &tensor_file::to_bytes(tensors, None)?)?)
 }

@@ -75,7 +75,7 @@ struct Input {
 
 impl Input {
     fn read(path: &Path) -> Result<Self> {
-        let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+        let wrong = |message: String| Error::format(path, message);
         let all = read_tensors(path)?;
         let need = |name: &str| {
             let found = all.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");

@@ -3,14 +3,14 @@
 //! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
 //! only if both are whole. The one before is removed after the new one is there.
 
-use crate::eval::Metrics;
-use crate::files;
+use crate::tensor_file;
 use crate::train::meter::MeterState;
 use crate::{Error, Result};
+use curricle_record::{Metrics, files};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use tch::{Device, Tensor};
+use tch::Tensor;
 
 const FORMAT: u32 = 1;
 
@@ -57,7 +57,7 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
     // A stop in the middle of an epoch and its end never share a step, but a run that is stopped
     // twice before its next step does: then the tensors are the same, and so is the file.
     let tensor_file = format!("{stem}.safetensors");
-    let bytes = to_safetensors(tensors)?;
+    let bytes = tensor_file::to_bytes(tensors, None)?;
     files::write(&folder.join(&tensor_file), &bytes)?;
     let header = Header {
         format: FORMAT,
@@ -81,28 +81,19 @@ pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
         let Some(header) = files::read_json::<Header>(&path)? else { continue };
         if header.format != FORMAT {
             let message = format!("has format {}; this program reads format {FORMAT}", header.format);
-            return Err(Error::Format { path, message });
+            return Err(Error::format(path, message));
         }
         let tensor_path = folder.join(&header.tensors);
         let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
         if blake3::hash(&bytes).to_hex().as_str() != header.tensors_blake3 {
             let message = "is damaged: its contents do not have the hash that was written with them; \
                            `--force` starts the run anew";
-            return Err(Error::Format { path: tensor_path, message: message.into() });
+            return Err(Error::format(tensor_path, message));
         }
-        let tensors = Tensor::read_safetensors(&tensor_path)
-            .map_err(|e| Error::Format { path: tensor_path, message: e.to_string() })?;
-        return Ok(Some(Checkpoint { position: header.position, tensors: tensors.into_iter().collect() }));
+        let (tensors, _) = tensor_file::read(&tensor_path)?;
+        return Ok(Some(Checkpoint { position: header.position, tensors }));
     }
     Ok(None)
-}
-
-/// Tensors of any device as the bytes of a safetensors file.
-pub fn to_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
-    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot write tensors: {e}"));
-    let on_cpu: Vec<_> =
-        tensors.iter().map(|(name, t)| (name, t.detach().to_device(Device::Cpu).contiguous())).collect();
-    files::written_by(|path| Tensor::write_safetensors(&on_cpu, path).map_err(|e| failed(&e)))
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>> {

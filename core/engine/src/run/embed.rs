@@ -1,9 +1,10 @@
 //! Embeddings of pictures by a trained model, in a file.
 
 use super::saved::SavedModel;
+use crate::backbone::Compute;
 use crate::data::{self, Inputs, Layout, Part};
-use crate::device::Compute;
-use crate::{Error, Result, files, tensor_file};
+use crate::{Error, Result, tensor_file};
+use curricle_record::files;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
@@ -67,7 +68,7 @@ pub fn embed(
     if let Some(query) = &samples.query {
         tensors.push(("query".to_string(), Tensor::from_slice(query)));
     }
-    files::write(out, &tensor_file::to_bytes(&tensors, said)?)?;
+    files::write(out, &tensor_file::to_bytes(&tensors, Some(said))?)?;
     Ok(embedded)
 }
 

@@ -3,11 +3,12 @@
 use super::observe;
 use super::prepare::Prepared;
 use crate::device::memory;
-use crate::eval::{self, ClusterOptions, EvalInput, EvalOptions, Metrics};
-use crate::recipe::{ClusterWhen, Resolved};
 use crate::track::{Part, Profile, Tracker};
 use crate::train::Trainer;
 use crate::{Error, Result};
+use curricle_eval::{self as eval, ClusterOptions, EvalInput, EvalOptions};
+use curricle_recipe::{ClusterWhen, Resolved};
+use curricle_record::Metrics;
 use std::time::Instant;
 use tch::Tensor;
 

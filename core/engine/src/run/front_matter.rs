@@ -1,22 +1,26 @@
 //! What is said and written down before a run begins.
 
-use super::RunFolder;
-use super::manifest::Manifest;
 use super::prepare::Prepared;
 use crate::data::noise;
-use crate::recipe::{Resolved, advice};
+use crate::experiment::Experiment;
+use crate::preflight::advice;
 use crate::track::{HParams, Tracker, logging};
-use crate::{Error, Result, files};
+use crate::{Error, Result};
+use curricle_recipe::{Resolved, Written};
+use curricle_record::RunFolder;
+use curricle_record::files;
 use curricle_sdk::DataFacts;
 
 /// Warns of settings that will disappoint on the data as it really is.
-pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
+pub(super) fn warn_of_degenerate_settings(experiment: &Experiment, prepared: &Prepared) {
+    let Experiment { resolved, method, .. } = experiment;
     let facts = DataFacts {
         class_sizes: &prepared.training.part.class_sizes(),
         embedding_size: usize::try_from(resolved.recipe.embedding.size).unwrap_or(0),
         batch_size: prepared.trainer.components.sampler.batch_size(),
     };
-    for warning in advice(resolved, Some(&facts)).iter().map(ToString::to_string) {
+    let written = Written { recipe: &resolved.recipe, tree: &resolved.tree };
+    for warning in advice(written, method, Some(&facts)).iter().map(ToString::to_string) {
         // What the recipe alone tells has been said before the run began.
         if resolved.warnings.iter().any(|said| said.to_string() == warning) {
             tracing::warn!(target: logging::FILE_ONLY, "{warning}");
@@ -28,8 +32,7 @@ pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepar
 
 /// The resolved recipe, the manifest and the labels; or a refusal to go on with another's run.
 pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared) -> Result<()> {
-    let path = folder.file("manifest.json");
-    match files::read_json::<Manifest>(&path)? {
+    match folder.read_manifest()? {
         Some(begun) => {
             prepared.manifest.check_resumable(&begun, folder.path())?;
             if begun.threads != prepared.manifest.threads {
@@ -40,9 +43,9 @@ pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared
             }
         }
         None => {
-            files::write(&folder.file("recipe.toml"), resolved.to_toml().as_bytes())?;
-            noise::save(&folder.file("labels.csv"), &prepared.original, &prepared.noise)?;
-            files::write_json(&path, &prepared.manifest)?;
+            files::write(&folder.recipe(), resolved.to_toml().as_bytes())?;
+            noise::save(&folder.labels(), &prepared.original, &prepared.noise)?;
+            files::write_json(&folder.manifest(), &prepared.manifest)?;
         }
     }
     Ok(())

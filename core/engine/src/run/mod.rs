@@ -1,22 +1,19 @@
-//! Run folders, checkpoints and the life of a run.
+//! One run from its recipe to its result, and the runs of earlier days.
 
 pub mod checkpoint;
 mod embed;
 mod evaluation;
-mod finished;
-mod folder;
+mod finished_run;
 mod front_matter;
-mod life;
-mod manifest;
 mod observe;
 mod plugins;
 mod prepare;
+pub mod projector;
+mod run_loop;
 mod samples;
 mod saved;
 
 pub use embed::{EmbedSource, Embedded, embed};
-pub use finished::Finished;
-pub use folder::RunFolder;
-pub use life::{FAILURE, Outcome, RunOptions, execute};
-pub use manifest::{Conditions, FORMAT, Manifest, RunResult};
+pub use finished_run::FinishedRun;
+pub use run_loop::{Outcome, RunOptions, execute};
 pub use saved::{ModelSettings, SavedModel};

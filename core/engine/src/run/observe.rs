@@ -3,10 +3,11 @@
 use super::prepare::Prepared;
 use crate::Result;
 use crate::data::{Layout, Part};
-use crate::eval::{self, Metrics};
-use crate::recipe::TrackRecipe;
 use crate::track::{Tracker, grid, profile};
 use crate::train::StepReport;
+use curricle_eval as eval;
+use curricle_recipe::TrackRecipe;
+use curricle_record::Metrics;
 use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 

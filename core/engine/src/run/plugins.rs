@@ -1,9 +1,8 @@
 //! Runs whose plugins changed between two starts.
 
-use super::manifest::Manifest;
-use crate::files;
-use crate::recipe::Resolved;
 use crate::{Error, Result};
+use curricle_recipe::Resolved;
+use curricle_record::RunFolder;
 use std::path::Path;
 
 /// Refuses to begin a run while one of the same recipe and seed stands half done that was begun
@@ -11,18 +10,18 @@ use std::path::Path;
 ///
 /// A changed plugin makes another recipe, whose run has a folder of its own. Without this check the
 /// command that was to go on with a run would silently begin a new one.
-pub fn refuse_if_changed(resolved: &Resolved, out: &Path, folder: &Path) -> Result<()> {
-    let used = resolved.plugins_used();
-    if used.is_empty() || folder.join("manifest.json").exists() {
+pub fn refuse_if_changed(resolved: &Resolved, out: &Path, folder: &RunFolder) -> Result<()> {
+    let used = &resolved.plugins_used;
+    if used.is_empty() || folder.manifest().exists() {
         return Ok(());
     }
     let recipe = resolved.hash_without_plugins();
     let seed = resolved.recipe.seed;
     let Ok(runs) = std::fs::read_dir(out.join(&resolved.recipe.name)) else { return Ok(()) };
-    let mut runs: Vec<_> = runs.flatten().map(|run| run.path().join(format!("seed-{seed}"))).collect();
-    runs.sort();
-    for other in runs.into_iter().filter(|other| !other.join("result.json").exists()) {
-        let Some(begun) = files::read_json::<Manifest>(&other.join("manifest.json"))? else { continue };
+    let mut runs: Vec<_> = runs.flatten().map(|run| RunFolder::new(run.path().join(format!("seed-{seed}")))).collect();
+    runs.sort_by(|a, b| a.path().cmp(b.path()));
+    for other in runs.into_iter().filter(|other| !other.result().exists()) {
+        let Some(begun) = other.read_manifest()? else { continue };
         if begun.recipe_hash_without_plugins != recipe {
             continue;
         }
@@ -36,7 +35,7 @@ pub fn refuse_if_changed(resolved: &Resolved, out: &Path, folder: &Path) -> Resu
                 "plugin `{}` has changed since `{}` was begun (SHA-256 `{before}`, now `{}`); put the old file back \
                  to go on with that run, or use `--force` to begin a new one",
                 plugin.path.display(),
-                other.display(),
+                other.path().display(),
                 plugin.sha256
             )));
         }

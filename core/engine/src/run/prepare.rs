@@ -1,16 +1,17 @@
 //! Everything a run needs before its first step.
 
-use super::checkpoint::to_safetensors;
-use super::life::RunOptions;
-use super::manifest::{Conditions, FORMAT, Manifest};
-use crate::backbone::{Model, normalisation};
+use super::run_loop::RunOptions;
+use crate::backbone::{Compute, Model, normalisation};
 use crate::data::noise::{self, NoisyLabels, NoisyPart};
 use crate::data::{self, Inputs, Part, validation};
-use crate::device::{Compute, memory};
-use crate::recipe::{EvalOn, EvalRecipe, Resolved};
+use crate::device::memory;
+use crate::experiment::Experiment;
+use crate::tensor_file;
 use crate::train::components::Components;
 use crate::train::{Trainer, TrainingSet};
 use crate::{Error, Result, caught, device};
+use curricle_recipe::{EvalOn, EvalRecipe};
+use curricle_record::{Conditions, FORMAT, Manifest, PluginHash};
 use curricle_sdk::{Shape, guard};
 use std::time::Instant;
 use tch::Device;
@@ -34,12 +35,12 @@ pub(super) struct Prepared<'a> {
 }
 
 pub(super) fn prepare<'a>(
-    resolved: &'a Resolved,
+    experiment: &'a Experiment,
     device: Device,
     threads: usize,
     options: &RunOptions,
 ) -> Result<Prepared<'a>> {
-    let recipe = &resolved.recipe;
+    let recipe = &experiment.resolved.recipe;
     let dataset = data::load_watched(&recipe.data, &recipe.images, options.image_cache.as_deref(), options.progress)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
@@ -47,7 +48,7 @@ pub(super) fn prepare<'a>(
     let (training, mut test, query) = match recipe.eval.on {
         EvalOn::Test => (training, dataset.test, dataset.query),
         EvalOn::Validation => {
-            let (training, validation) = validation::set_aside(&training, recipe.eval.validation_share)?;
+            let (training, validation) = validation::set_aside(&training, &recipe.eval)?;
             (training, validation, None)
         }
     };
@@ -83,13 +84,13 @@ pub(super) fn prepare<'a>(
     let conditions = Conditions {
         data: dataset.hash,
         labels: labels_identity(&noise, removed, &recipe.eval),
-        initialisation: blake3::hash(&to_safetensors(&initial)?).to_hex().to_string(),
+        initialisation: blake3::hash(&tensor_file::to_bytes(&initial, None)?).to_hex().to_string(),
     };
     let compute = Compute::choose(&recipe.train, layout, device);
     tracing::info!("network computes in {compute}");
     model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
-    let components = Components::new(resolved, &shape, device)?;
+    let components = Components::new(recipe, &experiment.method, &shape, device)?;
     let mut set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
     test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
     let mut test_inputs = test.inputs.share();
@@ -110,12 +111,17 @@ pub(super) fn prepare<'a>(
         format: FORMAT,
         curricle: env!("CARGO_PKG_VERSION").into(),
         libtorch: device::libtorch::version().unwrap_or_else(|| device::libtorch::WANTED.into()),
-        recipe_hash: resolved.hash(),
+        recipe_hash: experiment.hash(),
         seed: recipe.seed,
         device: device::name(device),
         threads,
-        plugins: recipe.plugins.paths.clone(),
-        recipe_hash_without_plugins: resolved.hash_without_plugins(),
+        plugins: recipe
+            .plugins
+            .paths
+            .iter()
+            .map(|p| PluginHash { path: p.path.clone(), sha256: p.sha256.clone() })
+            .collect(),
+        recipe_hash_without_plugins: experiment.hash_without_plugins(),
         weights: model.weights().cloned(),
         conditions,
         skipped_files: dataset.skipped,

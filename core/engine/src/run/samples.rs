@@ -1,9 +1,9 @@
 //! `samples.csv`: what a run thinks of each training sample.
 
 use crate::data::noise::NoisyPart;
-use crate::files;
 use crate::train::noise_report::is_suspected;
 use crate::{Error, Result};
+use curricle_record::files;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
@@ -40,7 +40,7 @@ pub(super) fn write(
         table.write_record(&record).map_err(failed)?;
     }
     let bytes = table.into_inner().map_err(|e| Error::Failed(e.to_string()))?;
-    files::write(path, &bytes)
+    Ok(files::write(path, &bytes)?)
 }
 
 /// The class whose weighted mean lies nearest to each sample by cosine. The sample itself does

@@ -3,8 +3,9 @@
 use super::checkpoint;
 use crate::backbone::{Model, normalisation};
 use crate::data::Layout;
-use crate::recipe::{BackboneRecipe, EmbeddingRecipe, ImagesRecipe, Recipe};
-use crate::{Error, Result, caught, files, tensor_file};
+use crate::{Error, Result, caught, tensor_file};
+use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, ImagesRecipe, Recipe};
+use curricle_record::{RunFolder, files};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,42 +41,42 @@ impl SavedModel {
     /// Opens the folder of a run, one of its checkpoints, or a file that `curricle export` wrote.
     pub fn open(path: &Path) -> Result<Self> {
         if path.is_dir() {
-            return Self::of_run(path, None);
+            return Self::of_run(&RunFolder::new(path), None);
         }
-        match run_around(path) {
-            Some(folder) => Self::of_run(folder, Some(path)),
+        match RunFolder::of_model_file(path) {
+            Some(folder) => Self::of_run(&folder, Some(path)),
             None => Self::exported(path),
         }
     }
 
     /// The model of a run: that of a file in its folder, else the trained one, else that of the last
     /// checkpoint.
-    fn of_run(folder: &Path, file: Option<&Path>) -> Result<Self> {
-        let path = folder.join("recipe.toml");
+    fn of_run(folder: &RunFolder, file: Option<&Path>) -> Result<Self> {
+        let path = folder.recipe();
         if !path.exists() {
             return Err(Error::Usage(format!(
                 "`{}` is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
                  `runs/<recipe>/<hash>/seed-0`",
-                folder.display()
+                folder.path().display()
             )));
         }
         let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
-        let recipe: Recipe = toml::from_str(&text)
-            .map_err(|e| Error::Format { path, message: format!("cannot be understood: {}", e.message()) })?;
-        let trained = folder.join("model.safetensors");
+        let recipe: Recipe =
+            toml::from_str(&text).map_err(|e| Error::format(path, format!("cannot be understood: {}", e.message())))?;
+        let trained = folder.model();
         let file = file.or(trained.exists().then_some(trained.as_path()));
         let tensors = if let Some(file) = file {
             tensor_file::read(file)?.0
-        } else if let Some(checkpoint) = checkpoint::latest(&folder.join("checkpoints"))? {
+        } else if let Some(checkpoint) = checkpoint::latest(&folder.checkpoints())? {
             tracing::warn!(
                 "the run in `{}` is not finished; this is its model after step {}",
-                folder.display(),
+                folder.path().display(),
                 checkpoint.position.global_step
             );
             checkpoint.tensors
         } else {
-            let message = "has neither a trained model nor a checkpoint".into();
-            return Err(Error::Format { path: folder.to_path_buf(), message });
+            let message = "has neither a trained model nor a checkpoint";
+            return Err(Error::format(folder.path(), message));
         };
         let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix("model.")?.to_string(), tensor));
         let settings = ModelSettings {
@@ -84,12 +85,12 @@ impl SavedModel {
             images: recipe.images.clone(),
         };
         let tensors = tensors.into_iter().filter_map(own).collect();
-        Ok(Self { path: folder.to_path_buf(), recipe: Some(recipe), settings, tensors })
+        Ok(Self { path: folder.path().to_path_buf(), recipe: Some(recipe), settings, tensors })
     }
 
     fn exported(path: &Path) -> Result<Self> {
         let (tensors, said) = tensor_file::read(path)?;
-        let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+        let wrong = |message: String| Error::format(path, message);
         if said.get("format").map(String::as_str) != Some(FORMAT) {
             return Err(wrong(
                 "is not a model that `curricle export --format safetensors` wrote; name such a file, a run's folder, \
@@ -111,7 +112,7 @@ impl SavedModel {
     pub fn build(&self, device: Device) -> Result<Model> {
         let ModelSettings { backbone, embedding, .. } = &self.settings;
         let failed = |error| match error {
-            Error::Failed(message) => Error::Format { path: self.path.clone(), message },
+            Error::Failed(message) => Error::format(&self.path, message),
             other => other,
         };
         let layout = self.layout()?;
@@ -123,10 +124,8 @@ impl SavedModel {
     pub fn layout(&self) -> Result<Layout> {
         let side = self.settings.images.size as i64;
         let inputs = |name: &str| {
-            let tensor = self
-                .tensors
-                .get(name)
-                .ok_or_else(|| Error::Format { path: self.path.clone(), message: format!("has no tensor `{name}`") })?;
+            let tensor =
+                self.tensors.get(name).ok_or_else(|| Error::format(&self.path, format!("has no tensor `{name}`")))?;
             Ok::<i64, Error>(tensor.size().get(1).copied().unwrap_or(0))
         };
         Ok(match &self.settings.backbone {
@@ -167,20 +166,8 @@ impl SavedModel {
             ("settings", json(serde_json::to_string(&self.settings))?),
         ];
         let said = said.map(|(key, value)| (key.to_string(), value)).into();
-        files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), said)?)
+        Ok(files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), Some(said))?)?)
     }
-}
-
-/// The folder of the run that a file with a model belongs to.
-fn run_around(file: &Path) -> Option<&Path> {
-    let parent = file.parent()?;
-    let is_checkpoint = parent.file_name().is_some_and(|name| name == "checkpoints")
-        && file.extension().is_some_and(|extension| extension == "safetensors");
-    let folder = match is_checkpoint {
-        true => parent.parent()?,
-        false => file.file_name().is_some_and(|name| name == "model.safetensors").then_some(parent)?,
-    };
-    folder.join("recipe.toml").exists().then_some(folder)
 }
 
 /// The same network, whether or not the file of its first weights is still there.

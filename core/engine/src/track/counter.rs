@@ -1,6 +1,6 @@
 //! Progress of work that goes through a known number of things.
 
-use super::progress::{self, ProgressMode};
+use crate::progress::{self, ProgressMode};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Shows how many things are done. Files and other programs are shown nothing.

@@ -8,6 +8,7 @@
 use super::events::{EventWriter, seconds_since_1970};
 use super::summary::{encode, plugin, tagged};
 use crate::{Error, Result};
+use curricle_record::leaves;
 use protobuf::well_known_types;
 use serde_json::Value;
 use std::path::Path;
@@ -29,29 +30,13 @@ impl HParams {
     /// The leaves of nested settings, such as a whole recipe: `loss.alpha = 2`. Lists become
     /// text; what is not set is left out.
     pub fn from_settings(group: impl Into<String>, settings: &Value) -> Self {
-        let mut params = Vec::new();
-        flatten("", settings, &mut params);
-        Self { group: group.into(), params }
+        Self { group: group.into(), params: leaves(settings) }
     }
 
     /// Leaves out a setting or a table of settings, such as `seed`, in which members of the group differ.
     pub fn without(mut self, path: &str) -> Self {
         self.params.retain(|(name, _)| name != path && !name.starts_with(&format!("{path}.")));
         self
-    }
-}
-
-fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, Value)>) {
-    match value {
-        Value::Object(table) => {
-            for (key, value) in table {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                flatten(&path, value, leaves);
-            }
-        }
-        Value::Null => {}
-        Value::Array(_) => leaves.push((path.into(), Value::String(value.to_string()))),
-        _ => leaves.push((path.into(), value.clone())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Log lines: short ones on the console, all of them with their time in a run's `log.txt`.
 
-use super::progress;
+use crate::progress;
 use crate::{Error, Result};
 use std::fmt;
 use std::fs::{File, OpenOptions};

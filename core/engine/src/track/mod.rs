@@ -4,7 +4,7 @@
 //!
 //! Tags have the form `group/name`. The groups `train/` (losses, learning rates), `eval/`
 //! (`eval/recall@1`, `eval/nmi`, …), `weights/` and `noise/` are the same in every run of a
-//! recipe; whatever depends on the clock is under [`metrics::TIME`] so that comparisons can leave
+//! recipe; whatever depends on the clock is under [`curricle_record::metrics_file::TIME`] so that comparisons can leave
 //! it out.
 
 mod font;
@@ -16,16 +16,12 @@ pub mod events;
 pub mod grid;
 pub mod hparams;
 pub mod logging;
-pub mod metrics;
 pub mod picture;
 pub mod profile;
-pub mod progress;
-pub mod projector;
 pub mod tracker;
 
 pub use counter::Counter;
 pub use hparams::HParams;
 pub use picture::Picture;
 pub use profile::{Part, Profile, ProfileSummary};
-pub use progress::{EpochSummary, Progress, ProgressMode};
 pub use tracker::{Status, Tracker};

@@ -2,9 +2,10 @@
 
 use super::events::{self, EventWriter};
 use super::histogram::Histogram;
-use super::metrics::{self, HistogramRecord, MetricsFile, Record};
 use super::{HParams, Picture, hparams, summary};
-use crate::{Error, Result, files};
+use crate::{Error, Result};
+use curricle_record::metrics_file::{self, MetricsFile, Scalar};
+use curricle_record::{RunFolder, files};
 use std::path::{Path, PathBuf};
 
 /// Charts that show several curves together, in TensorBoard's `Custom Scalars` tab.
@@ -43,7 +44,7 @@ impl Tracker {
     /// Opens the files of a run folder: new ones, or those of a run that resumes after a step.
     pub fn create(folder: &Path, resume_step: Option<u64>) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
-        let path = folder.join(metrics::FILE);
+        let path = RunFolder::new(folder).metrics();
         let metrics = match resume_step {
             None => MetricsFile::create(&path)?,
             Some(step) => MetricsFile::resume(&path, step)?,
@@ -63,8 +64,8 @@ impl Tracker {
 
     /// Writes the numbers of one step. Rates and durations belong under [`metrics::TIME`].
     pub fn scalars<T: AsRef<str>>(&mut self, values: &[(T, f64)], step: u64, epoch: u64) -> Result<()> {
-        let record = |(tag, value): &(T, f64)| Record { step, epoch, tag: tag.as_ref().to_string(), value: *value };
-        let records: Vec<Record> = values.iter().map(record).collect();
+        let record = |(tag, value): &(T, f64)| Scalar { step, epoch, tag: tag.as_ref().to_string(), value: *value };
+        let records: Vec<Scalar> = values.iter().map(record).collect();
         self.metrics.write(&records)?;
         self.events.write(step, records.iter().map(|r| summary::scalar(&r.tag, r.value)).collect());
         Ok(())
@@ -74,7 +75,7 @@ impl Tracker {
     pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64, epoch: u64) -> Result<()> {
         let Histogram { min, limits, counts } = Histogram::of(values);
         let edges = std::iter::once(min).chain(limits).collect();
-        self.metrics.write_histogram(&HistogramRecord { step, epoch, tag: tag.to_string(), edges, counts })?;
+        self.metrics.write_histogram(&metrics_file::Histogram { step, epoch, tag: tag.to_string(), edges, counts })?;
         self.events.write(step, vec![summary::histogram(tag, values)]);
         Ok(())
     }
@@ -104,7 +105,7 @@ impl Tracker {
 
     /// Makes everything written so far outlive a power cut. For use before a checkpoint.
     pub fn flush(&mut self) -> Result<()> {
-        self.metrics.sync()
+        Ok(self.metrics.sync()?)
     }
 
     /// Closes the files.
@@ -115,7 +116,7 @@ impl Tracker {
         if status == Status::Success {
             self.events.write(0, vec![hparams::finished()?]);
         }
-        self.metrics.sync()
+        Ok(self.metrics.sync()?)
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     fn lines(folder: &Path) -> Vec<u8> {
-        std::fs::read(folder.join(metrics::FILE)).unwrap()
+        std::fs::read(RunFolder::new(folder).metrics()).unwrap()
     }
 
     fn train(tracker: &mut Tracker, steps: std::ops::RangeInclusive<u64>) {
@@ -150,7 +151,7 @@ mod tests {
         train(&mut Tracker::create(folder.path(), None).unwrap(), 1..=30);
         let tracker = Tracker::create(folder.path(), None).unwrap();
         tracker.finish(Status::Success).unwrap();
-        assert_eq!(metrics::read(&folder.path().join(metrics::FILE)).unwrap(), []);
+        assert_eq!(metrics_file::read(&RunFolder::new(folder.path()).metrics()).unwrap(), []);
         // One file of metrics and one of events.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }

@@ -1,9 +1,10 @@
 //! The components of a run and the tensors they declared.
 
-use crate::recipe::Resolved;
+use crate::backbone::standard_normal;
+use crate::method::Method;
 use crate::{Error, Result};
+use curricle_recipe::Recipe;
 use curricle_sdk::{Init, Kind, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
-use rand::RngExt;
 use std::sync::Arc;
 use tch::{Device, Tensor};
 
@@ -32,10 +33,10 @@ pub struct Declared {
 
 impl Components {
     /// Creates the tensors that the recipe's components declare.
-    pub fn new(resolved: &Resolved, shape: &Shape, device: Device) -> Result<Self> {
-        let made = resolved.components.clone();
-        let (loss, weights) = (&resolved.recipe.loss.name, &resolved.recipe.weights.name);
-        let seed = resolved.recipe.seed;
+    pub fn new(recipe: &Recipe, method: &Method, shape: &Shape, device: Device) -> Result<Self> {
+        let made = method.clone();
+        let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
+        let seed = recipe.seed;
         let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind| {
             guard(|| {
                 let specs = specs();
@@ -94,12 +95,6 @@ impl Declared {
         }
         Self { specs, tensors }
     }
-}
-
-/// Box and Muller's transform; initial values need no more than that.
-pub(crate) fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
-    let (u, v): (f64, f64) = (stream.random(), stream.random());
-    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
 #[cfg(test)]

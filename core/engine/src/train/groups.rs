@@ -6,22 +6,22 @@
 
 use super::components::Components;
 use super::optimizer::Parameter;
-use crate::backbone::Model;
-use crate::recipe::{GroupRecipe, Recipe, nearest};
+use crate::backbone::{self, Model};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use curricle_recipe::{GroupRecipe, Recipe};
+use std::collections::BTreeMap;
 use tch::Tensor;
 
 /// Everything the optimiser moves: network, embedding layer, and what the loss declared.
 pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
     let declared = &components.loss_tensors;
     let tensors = model.tensors();
-    let mut known = beginnings(tensors.iter().map(|named| named.name.as_str()));
+    let mut known = backbone::parameter_groups(tensors.iter().map(|named| named.name.as_str()));
     known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.to_string()));
     if let Some(unknown) = recipe.groups.keys().find(|group| !known.contains(*group)) {
         return Err(Error::Usage(format!(
             "there is no parameter group `{unknown}` to set with `groups.\"{unknown}\"`; {}",
-            suggestion(unknown, &known)
+            backbone::suggest_group(unknown, &known)
         )));
     }
     let mut parameters = Vec::new();
@@ -51,22 +51,6 @@ fn group_of<'n>(name: &'n str, groups: &'n BTreeMap<String, GroupRecipe>) -> &'n
     groups.keys().map(String::as_str).filter(fits).max_by_key(|group| group.len()).unwrap_or(own)
 }
 
-/// Every group that tensors of these names can be spoken of by.
-pub(crate) fn beginnings<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
-    let of = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
-    names.flat_map(of).map(str::to_string).collect()
-}
-
-/// What else a group could be called.
-pub(crate) fn suggestion(unknown: &str, known: &BTreeSet<String>) -> String {
-    let near = nearest(unknown, known.iter().map(String::as_str));
-    let meant = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    // All beginnings of all names would be hundreds.
-    let depth = |name: &str| name.matches('.').count();
-    let short: Vec<_> = known.iter().filter(|name| depth(name) <= 1).map(|name| format!("`{name}`")).collect();
-    format!("{meant}there are: {}, and those below them", short.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,16 +63,5 @@ mod tests {
         assert_eq!(group_of("backbone.layer1.0.bn1.weight", &groups), "backbone.layer1");
         assert_eq!(group_of("backbone.layer11.weight", &groups), "backbone", "a number is not cut in two");
         assert_eq!(group_of("embedding.weight", &groups), "embedding");
-    }
-
-    #[test]
-    fn an_unknown_group_is_answered_with_a_suggestion() {
-        let known = beginnings(["backbone.layer4.0.weight", "embedding.bias"].into_iter());
-        assert!(known.contains("backbone.layer4.0") && !known.contains("backbone.layer"));
-        let said = suggestion("backbone.layr4", &known);
-        assert!(
-            said.starts_with("did you mean `backbone.layer4`? there are: `backbone`, `backbone.layer4`,"),
-            "{said}"
-        );
     }
 }

@@ -8,7 +8,6 @@ pub mod noise_report;
 pub mod optimizer;
 pub mod schedule;
 mod snapshot;
-pub mod stop;
 mod trainer;
 pub mod weighting;
 

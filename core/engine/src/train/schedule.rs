@@ -1,6 +1,6 @@
 //! How the learning rate changes over training.
 
-use crate::recipe::ScheduleRecipe;
+use curricle_recipe::ScheduleRecipe;
 
 /// Gives each step the factor for its learning rate.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The weights of the training samples.
 
 use super::components::{Components, named};
-use crate::recipe::Recipe;
 use crate::{Error, Result};
+use curricle_recipe::Recipe;
 use curricle_sdk::{Kind, LossInfo, Round, WeightUpdate, guard};
 use tch::{Device, Tensor};
 

@@ -1,8 +1,8 @@
 //! Which runs go where on this machine.
 
 use super::Args;
+use crate::error::{Error, Result};
 use curricle_engine::device::{self, DeviceChoice};
-use curricle_engine::{Error, Result};
 
 /// The device of every run that goes on at the same time.
 pub(super) fn slots(args: &Args) -> Result<Vec<String>> {
@@ -12,14 +12,14 @@ pub(super) fn slots(args: &Args) -> Result<Vec<String>> {
     for (index, one) in args.devices.iter().enumerate() {
         match one {
             DeviceChoice::Auto => {
-                return Err(Error::Usage("`--devices` must name devices such as `cuda:0`, not `auto`".into()));
+                return Err(Error::usage("`--devices` must name devices such as `cuda:0`, not `auto`".into()));
             }
             _ if args.devices[..index].contains(one) => {
-                return Err(Error::Usage(format!("`--devices` names `{one}` twice; use `--per-device 2` instead")));
+                return Err(Error::usage(format!("`--devices` names `{one}` twice; use `--per-device 2` instead")));
             }
             // Better once now than in every run.
             DeviceChoice::Cuda(number) => {
-                device::cuda::probe().has(*number).map_err(|why| Error::Usage(format!("cannot use `{one}`: {why}")))?;
+                device::cuda::probe().has(*number).map_err(|why| Error::usage(format!("cannot use `{one}`: {why}")))?;
             }
             DeviceChoice::Cpu => {}
         }

@@ -1,13 +1,13 @@
 //! Runs as children of this process.
 
 use super::{Args, devices, show, title};
+use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
-use curricle_engine::bench::{self, BenchProgress, Event, Finished, PoolOptions, TuneRecord};
-use curricle_engine::recipe::{Plan, SweepRun};
-use curricle_engine::run::FAILURE;
-use curricle_engine::track::{ProgressMode, progress};
-use curricle_engine::train::stop::Stop;
-use curricle_engine::{Error, Result};
+use curricle_engine::bench::{self, BenchOutcome, BenchProgress, Event, PoolOptions, TuneRecord};
+use curricle_engine::progress::{self, ProgressMode};
+use curricle_engine::stop::Stop;
+use curricle_recipe::{Plan, SweepRun};
+use curricle_record::Exit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use std::path::Path;
 pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let slots = devices::slots(args)?;
     let options = PoolOptions {
-        program: std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program: {e}")))?,
+        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program: {e}")))?,
         out: args.out.clone(),
         threads: devices::threads(args, slots.len()),
         slots,
         force: args.force,
     };
-    let stop = Stop::on_signals().map_err(|e| Error::Failed(format!("cannot listen to signals: {e}")))?;
+    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
     let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
     let mut reporter = Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0 };
@@ -72,7 +72,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn carry_out(&mut self, runs: &[&SweepRun], trials: bool, options: &PoolOptions, stop: &Stop) -> Vec<Finished> {
+    fn carry_out(&mut self, runs: &[&SweepRun], trials: bool, options: &PoolOptions, stop: &Stop) -> Vec<BenchOutcome> {
         bench::run_all(runs, options, stop, |event| self.show(runs, trials, event))
     }
 
@@ -92,8 +92,8 @@ impl Reporter {
         }
     }
 
-    fn finished(&mut self, planned: &SweepRun, trial: bool, run: &Finished) {
-        let failed = matches!(&run.result, Err(error) if !matches!(error, Error::Interrupted(_)));
+    fn finished(&mut self, planned: &SweepRun, trial: bool, run: &BenchOutcome) {
+        let failed = matches!(&run.result, Err(error) if error.exit() != Exit::Interrupted);
         self.progress.finished(self.offset + run.index, failed, run.skipped);
         let outcome = match &run.result {
             Ok(result) => {
@@ -102,7 +102,7 @@ impl Reporter {
                 let before = if run.skipped { "finished before" } else { "" };
                 format!("{recall}  {:.1} s  {before}", result.seconds)
             }
-            Err(Error::Interrupted(_)) => "interrupted".into(),
+            Err(error) if error.exit() == Exit::Interrupted => "interrupted".into(),
             Err(error) => format!("FAILED: {error}"),
         };
         let left = self.progress.time_left().map(|left| format!("  about {} left", progress::duration(left)));
@@ -114,10 +114,10 @@ impl Reporter {
 }
 
 /// The exit code: interrupted before failed before fine.
-fn conclude(plan: &Plan, finished: &[Finished], stop: &Stop, out: &Path) -> Result<()> {
-    let interrupted = |run: &Finished| matches!(run.result, Err(Error::Interrupted(_)));
+fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &Stop, out: &Path) -> Result<()> {
+    let interrupted = |run: &BenchOutcome| matches!(&run.result, Err(error) if error.exit() == Exit::Interrupted);
     if stop.requested() || finished.iter().any(interrupted) {
-        return Err(Error::Interrupted(out.into()));
+        return Err(curricle_engine::Error::Interrupted(out.into()).into());
     }
     let mut failed: Vec<_> =
         finished.iter().filter(|run| run.result.is_err()).map(|run| reason(plan, run, out)).collect();
@@ -127,17 +127,17 @@ fn conclude(plan: &Plan, finished: &[Finished], stop: &Stop, out: &Path) -> Resu
         output::note(&format!("curves: tensorboard --logdir {}", out.display()));
         return Ok(());
     }
-    Err(Error::Failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
+    Err(Error::failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
 }
 
 /// What a run failed of, in one line, and where to read more.
-fn reason(plan: &Plan, run: &Finished, out: &Path) -> String {
+fn reason(plan: &Plan, run: &BenchOutcome, out: &Path) -> String {
     let planned = &plan.runs[run.index];
     let folder = bench::folder_of(planned, out);
-    let written = std::fs::read_to_string(folder.join(FAILURE)).ok();
+    let written = std::fs::read_to_string(folder.error()).ok();
     let said = run.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let why = written.as_deref().unwrap_or(&said).lines().next().unwrap_or_default().to_string();
-    let log = folder.join("log.txt");
+    let log = folder.log();
     let more = if log.exists() { format!("; see `{}`", log.display()) } else { String::new() };
     format!("{}: {why}{more}", title(planned))
 }

@@ -6,12 +6,12 @@ mod remote;
 mod show;
 
 use super::{DeviceArgs, RecipeArgs};
+use crate::error::{Error, Result};
 use crate::output;
-use curricle_engine::bench::{self, Standing, State, TuneRecord};
+use curricle_engine::bench::{self, Standing, TuneRecord};
 use curricle_engine::device::DeviceChoice;
-use curricle_engine::recipe::{Plan, SweepRun};
-use curricle_engine::run::RunResult;
-use curricle_engine::{Error, Result};
+use curricle_recipe::{Plan, SweepRun};
+use curricle_record::RunResult;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -83,15 +83,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// Carries the command out.
 pub fn run(args: &Args) -> Result<()> {
-    let plan = args.recipe.load_sweep()?;
-    carry_out(args, plan)
+    carry_out(args, args.load()?)
 }
 
 /// Carries out a search, and whatever comes with it.
 pub fn tune(args: &Args) -> Result<()> {
-    let plan = args.recipe.load_sweep()?;
+    let plan = args.load()?;
     if plan.searches.is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(Error::usage(format!(
             "`{}` has no `[tune]` that says what to search; `curricle run` or `curricle bench` runs it as it is",
             args.recipe.path.display()
         )));
@@ -121,8 +120,13 @@ fn carry_out(args: &Args, mut plan: Plan) -> Result<()> {
 }
 
 impl Args {
+    fn load(&self) -> Result<Plan> {
+        let inspected = self.status || self.collect || self.dry_run;
+        if inspected { self.recipe.load_sweep_to_inspect() } else { self.recipe.load_sweep() }
+    }
+
     fn refuse_contradictions(&self) -> Result<()> {
-        let refuse = |message: &str| Err(Error::Usage(message.into()));
+        let refuse = |message: &str| Err(Error::usage(message.into()));
         match self.launcher {
             Launcher::Slurm | Launcher::Print if !self.devices.is_empty() => {
                 refuse("`--devices` is for `--launcher local`; elsewhere every run has one `--device`")
@@ -146,13 +150,13 @@ fn jobs(plan: &Plan) -> Vec<(bool, &SweepRun)> {
 }
 
 fn standings(plan: &Plan, args: &Args) -> Result<Vec<Standing>> {
-    let standing = |(trial, run)| Ok(Standing::new(run, trial, &State::of(run, &args.out)?, &args.out));
+    let standing = |(trial, run)| Ok(Standing::new(run, trial, &bench::state_of(run, &args.out)?, &args.out));
     jobs(plan).into_iter().map(standing).collect()
 }
 
 /// Compares what is finished.
 fn collect(args: &Args, plan: &Plan, record: Option<&TuneRecord>) -> Result<()> {
-    let states: Vec<_> = plan.runs.iter().map(|run| State::of(run, &args.out)).collect::<Result<_>>()?;
+    let states: Vec<_> = plan.runs.iter().map(|run| bench::state_of(run, &args.out)).collect::<Result<_, _>>()?;
     let results: BTreeMap<usize, &RunResult> =
         states.iter().enumerate().filter_map(|(index, state)| Some((index, state.result()?))).collect();
     show::comparison(plan, &results, &BTreeMap::new(), record, args.json)?;

@@ -1,10 +1,11 @@
 //! Runs that others carry out.
 
 use super::{Args, jobs, show};
+use crate::error::{Error, Result};
 use crate::output;
-use curricle_engine::bench::{self, Launch, State};
-use curricle_engine::recipe::{Plan, SweepRun};
-use curricle_engine::{Error, Result};
+use curricle_engine::bench::{self, Launch};
+use curricle_recipe::{Plan, SweepRun};
+use curricle_record::RunState;
 use serde_json::json;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ pub(super) fn print(args: &Args, plan: &Plan) -> Result<()> {
     let launch = launch(args)?;
     let open = open(plan, args)?;
     let recipes = launch.write_plan(&launch.plan_folder(&plan.name), &open)?;
-    let commands: Vec<_> = recipes.iter().map(|recipe| launch.command(recipe)).collect::<Result<_>>()?;
+    let commands: Vec<_> = recipes.iter().map(|recipe| launch.command(recipe)).collect::<Result<_, _>>()?;
     match args.json {
         true => output::json(&json!({ "commands": commands }))?,
         false => output::print(&commands.iter().map(|command| format!("{command}\n")).collect::<String>())?,
@@ -58,8 +59,8 @@ pub(super) fn preview(args: &Args, plan: &Plan) -> Result<String> {
 fn open<'p>(plan: &'p Plan, args: &Args) -> Result<Vec<(usize, &'p SweepRun)>> {
     let mut open = Vec::new();
     for (place, (_, run)) in jobs(plan).into_iter().enumerate() {
-        let state = State::of(run, &args.out)?;
-        let again = args.force && !matches!(state, State::Waiting);
+        let state = bench::state_of(run, &args.out)?;
+        let again = args.force && !matches!(state, RunState::Waiting);
         if state.is_open() || again {
             open.push((place, run));
         }
@@ -71,7 +72,7 @@ fn launch(args: &Args) -> Result<Launch> {
     // Others start somewhere else.
     let absolute = |path: &Path| std::path::absolute(path).map_err(Error::file("find", path));
     Ok(Launch {
-        program: std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program: {e}")))?,
+        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program: {e}")))?,
         out: absolute(&args.out)?,
         device: args.device.device.to_string(),
         threads: args.device.threads,

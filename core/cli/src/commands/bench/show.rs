@@ -1,12 +1,13 @@
 //! What a bench prints.
 
 use super::{Args, Launcher, jobs, remote};
+use crate::error::Result;
 use crate::output;
-use curricle_engine::Result;
-use curricle_engine::bench::{STATES, SearchRecord, Standing, TuneRecord};
-use curricle_engine::recipe::Plan;
-use curricle_engine::report::{Comparison, Measure, Questions, Summary, format, table};
-use curricle_engine::run::RunResult;
+use curricle_engine::bench::{SearchRecord, Standing, TuneRecord};
+use curricle_recipe::Plan;
+use curricle_record::RunResult;
+use curricle_record::{RunFolder, StateName};
+use curricle_report::{Comparison, Measure, Questions, Summary, format, table};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<()> {
     if args.json {
         let one = |((_, run), standing): ((bool, _), &Standing)| {
-            let run: &curricle_engine::recipe::SweepRun = run;
+            let run: &curricle_recipe::SweepRun = run;
             let mut json = serde_json::to_value(standing).unwrap_or_default();
             json["hash"] = run.resolved.hash().into();
             json["recipe"] = serde_json::to_value(&run.resolved.recipe).unwrap_or_default();
@@ -40,8 +41,9 @@ pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<(
 /// How every run stands.
 pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
     if as_json {
-        let count = |state: &str| standings.iter().filter(|standing| standing.state == state).count();
-        let counts: Map<String, Value> = STATES.iter().map(|state| (state.to_string(), count(state).into())).collect();
+        let count = |state: StateName| standings.iter().filter(|standing| standing.state == state).count();
+        let counts: Map<String, Value> =
+            StateName::ALL.iter().map(|state| (state.to_string(), count(*state).into())).collect();
         return output::json(&json!({ "counts": counts, "runs": standings }));
     }
     let mut table = output::table(&["method", "case", "seed", "state", "epoch", "R@1", "folder"]);
@@ -51,24 +53,24 @@ pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
         let recall = standing.recall_at_1.map_or_else(String::new, |recall| format!("{:.2}", 100.0 * recall));
         let folder = standing.folder.as_ref().map_or_else(String::new, |folder| folder.display().to_string());
         let case = standing.case.clone().unwrap_or_default();
-        table.add_row([method, case, standing.seed.to_string(), standing.state.into(), epoch, recall, folder]);
+        table.add_row([method, case, standing.seed.to_string(), standing.state.to_string(), epoch, recall, folder]);
     }
     let mut text = format!("{table}\n{}\n", counts(standings));
     for standing in standings {
         if let (Some(error), Some(folder)) = (&standing.error, &standing.folder) {
             let first = error.lines().next().unwrap_or_default();
-            text.push_str(&format!("failed: {first}; see `{}`\n", folder.join("log.txt").display()));
+            text.push_str(&format!("failed: {first}; see `{}`\n", RunFolder::new(folder).log().display()));
         }
     }
     output::print(&text)
 }
 
 fn counts(standings: &[Standing]) -> String {
-    let count = |state: &&str| {
+    let count = |state: &StateName| {
         let count = standings.iter().filter(|standing| standing.state == *state).count();
         (count > 0).then(|| format!("{count} {state}"))
     };
-    format!("{}: {}", runs(standings.len()), STATES.iter().filter_map(count).collect::<Vec<_>>().join(", "))
+    format!("{}: {}", runs(standings.len()), StateName::ALL.iter().filter_map(count).collect::<Vec<_>>().join(", "))
 }
 
 /// What the runs came to, as `curricle report` would tell it, and what was chosen before.
@@ -91,7 +93,7 @@ pub(super) fn comparison(
         let tables = format::text(&table::layout("", &compared, &summary), output::styled());
         return output::print(&format!("{searches}{tables}"));
     }
-    let one = |(index, of): (usize, &curricle_engine::recipe::SweepRun)| {
+    let one = |(index, of): (usize, &curricle_recipe::SweepRun)| {
         let (result, error) = (results.get(&index), errors.get(&index));
         (result.is_some() || error.is_some()).then(|| {
             let seed = of.resolved.recipe.seed;
@@ -113,7 +115,12 @@ fn search_table(search: &SearchRecord) -> String {
     for trial in &search.trials {
         let value = match trial.value {
             Some(value) => format!("{:.2}", 100.0 * value),
-            None => trial.runs.iter().map(|run| run.state).find(|s| *s != "finished").unwrap_or("-").to_string(),
+            None => trial
+                .runs
+                .iter()
+                .map(|run| run.state)
+                .find(|s| *s != StateName::Finished)
+                .map_or_else(|| "-".into(), |s| s.to_string()),
         };
         table.add_row([settings(&trial.settings), value, if trial.chosen { "chosen".into() } else { String::new() }]);
     }

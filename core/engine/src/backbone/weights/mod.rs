@@ -7,57 +7,20 @@ mod pth;
 mod tests;
 
 use crate::{Error, Result};
+use curricle_record::WeightsReport;
 use names::Mapping;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 use tch::Tensor;
 
-/// Names that are shown of a longer list.
+/// Names shown of a longer list.
 const SHOWN: usize = 5;
-
-/// Where the weights of a network came from, and how they fitted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WeightsReport {
-    /// The file.
-    pub path: PathBuf,
-    /// Its contents.
-    pub sha256: String,
-    /// Tensors of the network, all of which were in the file.
-    pub matched: usize,
-    /// What stands before the network's names in the file, such as `module.`.
-    pub prefix: String,
-    /// Tensors of the file that the network has no place for, such as those of a classifier.
-    pub left_over: Vec<String>,
-    /// How many of these lie within modules of the network, rather than in a classifier behind it: the file
-    /// is of a larger network.
-    #[serde(default)]
-    pub left_over_inside: usize,
-}
-
-impl WeightsReport {
-    /// One sentence on what matched and what was left over.
-    pub fn sentence(&self) -> String {
-        let below = if self.prefix.is_empty() { String::new() } else { format!(" below `{}`", self.prefix) };
-        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
-        for name in &self.left_over {
-            *modules.entry(name.rsplit_once('.').map_or(name.as_str(), |(module, _)| module)).or_default() += 1;
-        }
-        let modules: Vec<_> = modules.iter().map(|(module, count)| format!("`{module}` ({count})")).collect();
-        let rest = match modules.len() {
-            0 => "nothing was left over".to_string(),
-            count if count <= SHOWN => format!("left over: {}", modules.join(", ")),
-            count => format!("left over: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
-        };
-        format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
-    }
-}
 
 /// Fills a network's tensors, given by the names they have in files, with those of a file.
 pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-    let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
+    let wrong = |message: String| Error::format(path, message);
     let contents = read(path, &bytes).map_err(wrong)?;
     let found = &contents.tensors;
     let names: Vec<&str> = wanted.keys().map(String::as_str).collect();

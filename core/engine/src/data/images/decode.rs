@@ -44,7 +44,7 @@ impl Read {
     /// says, though always much larger than needed.
     pub fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
         self.read(path)?;
-        self.decode_bytes(shorter).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+        self.decode_bytes(shorter).map_err(|message| Error::format(path, message))
     }
 
     /// Hash of a file's contents, and what is wrong if they cannot be decoded.

@@ -1,6 +1,6 @@
 //! Random changes of colour, computed as Pillow does for torchvision's `ColorJitter`.
 
-use crate::recipe::JitterRecipe;
+use curricle_recipe::JitterRecipe;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 

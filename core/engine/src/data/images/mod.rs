@@ -8,10 +8,10 @@ mod scaled;
 
 pub use decode::Pixels;
 
-use crate::recipe::{CropRecipe, ImagesRecipe, Interpolation};
 use crate::{Error, Result};
 use crop::Window;
-use curricle_sdk::rng;
+use curricle_recipe::{CropRecipe, ImagesRecipe, Interpolation};
+use curricle_rng as rng;
 use decode::Read;
 use rand::RngExt;
 use resize::Scaler;
@@ -83,7 +83,7 @@ impl Pipeline {
             (Some(_), CropRecipe::Center) | (None, _) => Window::central(bounds, resize, size),
         };
         let scaled = scaler.scale(&picture, &window, settings.interpolation, resized);
-        scaled.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+        scaled.map_err(|message| Error::format(path, message))?;
         let mut mirrored = false;
         if let Some(rng) = &mut rng {
             jitter::apply(&settings.jitter, resized, rng);
@@ -108,7 +108,7 @@ impl Pipeline {
         let picture = self.read.decode(path, Some(side))?;
         let window = Window::central((picture.width, picture.height), side, side);
         let scaled = self.scaler.scale(&picture, &window, Interpolation::Bilinear, &mut self.resized);
-        scaled.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+        scaled.map_err(|message| Error::format(path, message))?;
         planar(&self.resized, side, false, out);
         Ok(())
     }
@@ -123,9 +123,7 @@ fn picture<'a>(
 ) -> Result<Pixels<'a>> {
     let picture = read.decode(path, shrink)?;
     match shrink.filter(|shrink| picture.width.min(picture.height) > *shrink) {
-        Some(shrink) => scaler
-            .reduce(&picture, shrink, reduced)
-            .map_err(|message| Error::Format { path: path.to_path_buf(), message }),
+        Some(shrink) => scaler.reduce(&picture, shrink, reduced).map_err(|message| Error::format(path, message)),
         None => Ok(picture),
     }
 }

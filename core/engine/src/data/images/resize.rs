@@ -2,7 +2,7 @@
 
 use super::crop::{Window, resized};
 use super::decode::Pixels;
-use crate::recipe::Interpolation;
+use curricle_recipe::Interpolation;
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 

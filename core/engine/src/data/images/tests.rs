@@ -183,7 +183,7 @@ fn augmentation_depends_on_seed_epoch_sample_and_occurrence_alone() {
     let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
     let golden = SafeTensors::deserialize(&bytes).unwrap();
     let path = file(&folder, "a.jpg", golden.tensor("file.jpeg").unwrap().data());
-    let jitter = crate::recipe::JitterRecipe { brightness: 0.3, hue: 0.2, ..Default::default() };
+    let jitter = curricle_recipe::JitterRecipe { brightness: 0.3, hue: 0.2, ..Default::default() };
     let settings = ImagesRecipe { size: 24, jitter, ..ImagesRecipe::default() };
     let mut used = Pipeline::default();
     let mut load = |view, sample, occurrence| {

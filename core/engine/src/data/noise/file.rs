@@ -5,7 +5,8 @@
 
 use super::NoisyLabels;
 use crate::data::Part;
-use crate::{Error, Result, files};
+use crate::{Error, Result};
+use curricle_record::files;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,13 +34,13 @@ pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
         writer.serialize(row).map_err(|e| Error::Failed(format!("noisy labels cannot be written as CSV: {e}")))?;
     }
     let text = writer.into_inner().map_err(|e| Error::file("write", path)(e.into_error()))?;
-    files::write(path, &text)
+    Ok(files::write(path, &text)?)
 }
 
 /// Reads what [`save`] wrote for the same part; anything that does not fit it is an error.
 pub fn load(path: &Path, part: &Part) -> Result<NoisyLabels> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    parse(&text, part).map_err(|message| Error::Format { path: path.to_path_buf(), message })
+    parse(&text, part).map_err(|message| Error::format(path, message))
 }
 
 fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
     use crate::data::noise::apply;
     use crate::data::part::numbered;
-    use crate::recipe::{ListLabels, NoiseRecipe, UnknownLabels};
+    use curricle_recipe::{ListLabels, NoiseRecipe, UnknownLabels};
 
     fn flipped_part() -> (Part, NoisyLabels) {
         let mut part = numbered(&[0, 1, 2, 3].repeat(6));

@@ -7,8 +7,8 @@
 use super::NoisyLabels;
 use super::paths::Finder;
 use crate::data::{Part, columns};
-use crate::recipe::{ListLabels, UnknownLabels};
 use crate::{Error, Result};
+use curricle_recipe::{ListLabels, UnknownLabels};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub fn read(
             ListLabels::Majority => by_majority(&given, part),
         }
     });
-    let noisy = noisy.map_err(|message| Error::Format { path: path.to_path_buf(), message })?;
+    let noisy = noisy.map_err(|message| Error::format(path, message))?;
     if let Some(percent) = doubtful(labels, &noisy) {
         tracing::warn!(
             "{percent:.0} % of the labels in `{}` differ from the data set's own; is the list meant for other numbers? \

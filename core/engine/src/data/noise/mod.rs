@@ -14,8 +14,8 @@ pub use file::{load, save};
 
 use super::part::close_gaps;
 use super::{Part, hash};
-use crate::recipe::NoiseRecipe;
 use crate::{Error, Result};
+use curricle_recipe::NoiseRecipe;
 
 /// The labels a training set is trained with, and which of them are wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 use super::counts::{self, Counts};
 use super::mat5::{self, Array};
 use crate::data::catalogue::{Catalogue, Entry};
-use crate::recipe::PublishedRecipe;
 use crate::{Error, Result};
+use curricle_recipe::PublishedRecipe;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -33,10 +33,10 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         File::read(find(root, "cars_meta.mat")?)?.class_names()?
     };
     if let Some((path, class)) = all.iter().find(|(_, class)| *class > names.len()) {
-        return Err(Error::Format {
-            path: root.clone(),
-            message: format!("`{path}` is of class {class}, but there are names of {} classes only", names.len()),
-        });
+        return Err(Error::format(
+            &root,
+            format!("`{path}` is of class {class}, but there are names of {} classes only", names.len()),
+        ));
     }
     let entries = all.into_iter().map(|(path, class)| Entry { path, class: class - 1, query: false });
     let (train, test) = entries.partition(|entry| entry.class < LAST_TRAINING_CLASS);
@@ -64,12 +64,12 @@ impl File {
         let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
         match mat5::parse(&bytes) {
             Ok(arrays) => Ok(Self { path, arrays }),
-            Err(message) => Err(Error::Format { path, message }),
+            Err(message) => Err(Error::format(path, message)),
         }
     }
 
     fn problem(&self, message: impl Into<String>) -> Error {
-        Error::Format { path: self.path.clone(), message: message.into() }
+        Error::format(&self.path, message.into())
     }
 
     fn array(&self, name: &str) -> Result<&Array> {

@@ -40,12 +40,12 @@ pub fn check(catalogue: &Catalogue, set: &str, train: &Counts, test: &[Counts]) 
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(Error::Format {
-        path: catalogue.root.clone(),
-        message: format!(
+    Err(Error::format(
+        &catalogue.root,
+        format!(
             "is not all of {set}: its lists have {}. Get the missing files, or write `data.check_counts = false` to use \
              what is there (results then compare with nobody else's)",
             wrong.join(", ")
         ),
-    })
+    ))
 }

@@ -2,8 +2,8 @@
 
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::data::columns;
-use crate::recipe::{CsvRecipe, SplitRecipe};
 use crate::{Error, Result};
+use curricle_recipe::{CsvRecipe, SplitRecipe};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub fn list(recipe: &CsvRecipe) -> Result<Catalogue> {
     let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
     let folder = recipe.path.parent().unwrap_or(Path::new("."));
     let root = recipe.root.as_deref().unwrap_or(folder);
-    catalogue(&text, root, recipe.split).map_err(|message| Error::Format { path: recipe.path.clone(), message })
+    catalogue(&text, root, recipe.split).map_err(|message| Error::format(&recipe.path, message))
 }
 
 fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, String> {

@@ -6,8 +6,8 @@
 use super::counts::{self, Counts};
 use super::lines::Lines;
 use crate::data::catalogue::{Catalogue, Entry};
-use crate::recipe::PublishedRecipe;
 use crate::{Error, Result};
+use curricle_recipe::PublishedRecipe;
 use std::collections::{BTreeMap, HashMap};
 
 /// The last class that trains.
@@ -52,13 +52,13 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         part.push(Entry { path: path.to_string(), class: index, query: false });
     }
     if let Some(image) = classes.keys().next() {
-        return Err(Error::Format {
-            path: images.path().to_path_buf(),
-            message: format!(
+        return Err(Error::format(
+            images.path(),
+            format!(
                 "lacks {} images that `image_class_labels.txt` names, first number {image}; is it cut off?",
                 classes.len()
             ),
-        });
+        ));
     }
     let class_names = class_names.into_values().collect();
     let catalogue = Catalogue { root: folder.join("images"), class_names, train, test };

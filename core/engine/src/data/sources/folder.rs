@@ -1,8 +1,8 @@
 //! `folder`: one folder for each class, pictures anywhere below it.
 
 use crate::data::catalogue::{Catalogue, Entry};
-use crate::recipe::{FolderRecipe, SplitRecipe};
 use crate::{Error, Result};
+use curricle_recipe::{FolderRecipe, SplitRecipe};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -26,14 +26,14 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
         }
     }
     if class_names.len() < 2 {
-        return Err(Error::Format {
-            path: root.clone(),
-            message: format!(
+        return Err(Error::format(
+            &root,
+            format!(
                 "has {} folders with pictures; one folder for each class is needed, with files that end in {}",
                 class_names.len(),
                 ENDINGS.map(|e| format!("`.{e}`")).join(", ")
             ),
-        });
+        ));
     }
     Ok(match recipe.split {
         SplitRecipe::Classes => Catalogue::halves(root.clone(), class_names, entries),
@@ -81,9 +81,8 @@ pub(in crate::data) fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {
         let name = entry.map_err(Error::file("read", folder))?.file_name();
-        let name = name.into_string().map_err(|name| Error::Format {
-            path: folder.to_path_buf(),
-            message: format!("has a file whose name is not UTF-8: {}", name.to_string_lossy()),
+        let name = name.into_string().map_err(|name| {
+            Error::format(folder, format!("has a file whose name is not UTF-8: {}", name.to_string_lossy()))
         })?;
         if !name.starts_with('.') {
             names.push(name);

@@ -6,8 +6,8 @@
 use super::counts::{self, Counts};
 use super::lines::Lines;
 use crate::data::catalogue::{Catalogue, Entry};
-use crate::recipe::PublishedRecipe;
 use crate::{Error, Result};
+use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeMap;
 
 /// Lists the pictures in the order of the list.
@@ -26,14 +26,14 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     }
     let announced = lines.number(1, lines.first())?;
     if recipe.check_counts && announced != samples.len() {
-        return Err(Error::Format {
-            path: lines.path().to_path_buf(),
-            message: format!(
+        return Err(Error::format(
+            lines.path(),
+            format!(
                 "announces {announced} images and lists {}; it is cut off, or a part of the whole, which \
                  `data.check_counts = false` accepts",
                 samples.len()
             ),
-        });
+        ));
     }
     items.values_mut().zip(0..).for_each(|(index, next)| *index = next);
     let (mut train, mut test) = (Vec::new(), Vec::new());

@@ -55,6 +55,6 @@ impl Lines {
 
     /// What is wrong with a line.
     pub fn problem(&self, line: usize, message: impl std::fmt::Display) -> Error {
-        Error::Format { path: self.path.clone(), message: format!("line {line}: {message}") }
+        Error::format(&self.path, format!("line {line}: {message}"))
     }
 }

@@ -12,8 +12,8 @@ mod sop;
 
 use super::catalogue::Catalogue;
 use super::{Part, features, strokes};
-use crate::recipe::DataRecipe;
 use crate::{Error, Result};
+use curricle_recipe::DataRecipe;
 use std::path::{Path, PathBuf};
 
 /// The samples of a source.
@@ -45,14 +45,17 @@ pub fn list(recipe: &DataRecipe) -> Result<Listed> {
 /// The first of some folders below `root` that has a file.
 fn folder_with(root: &Path, folders: &[&str], file: &str) -> Result<PathBuf> {
     let found = folders.iter().map(|folder| root.join(folder)).find(|folder| folder.join(file).is_file());
-    found.ok_or_else(|| Error::Format {
-        path: root.to_path_buf(),
-        message: if root.is_dir() {
-            let places: Vec<_> = folders.iter().map(|f| format!("`{}`", Path::new(f).join(file).display())).collect();
-            format!("has no {}", places.join(" or "))
-        } else {
-            "is no folder; `data.path` is relative to the recipe".into()
-        },
+    found.ok_or_else(|| {
+        Error::format(
+            root,
+            if root.is_dir() {
+                let places: Vec<_> =
+                    folders.iter().map(|f| format!("`{}`", Path::new(f).join(file).display())).collect();
+                format!("has no {}", places.join(" or "))
+            } else {
+                "is no folder; `data.path` is relative to the recipe".into()
+            },
+        )
     })
 }
 

@@ -7,7 +7,7 @@ use super::counts::{self, Counts};
 use super::lines::Lines;
 use crate::Result;
 use crate::data::catalogue::{Catalogue, Entry};
-use crate::recipe::PublishedRecipe;
+use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeSet;
 
 /// Lists the pictures in the order of the two lists.

@@ -3,7 +3,7 @@
 use super::mat5::write;
 use super::*;
 use crate::data::catalogue::Entry;
-use crate::recipe::{CsvRecipe, FolderRecipe, PublishedRecipe, SplitRecipe};
+use curricle_recipe::{CsvRecipe, FolderRecipe, PublishedRecipe, SplitRecipe};
 use tempfile::TempDir;
 
 fn folder(files: &[(&str, &str)]) -> TempDir {

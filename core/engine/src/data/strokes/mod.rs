@@ -8,9 +8,9 @@ mod canvas;
 mod character;
 
 use super::{Inputs, Part};
-use crate::recipe::StrokesRecipe;
 use crate::{Error, Result};
 use character::Character;
+use curricle_recipe::StrokesRecipe;
 use curricle_sdk::rng::stream;
 use rayon::prelude::*;
 use tch::{Kind, Tensor};

@@ -9,8 +9,8 @@ mod rmsprop;
 mod sgd;
 
 use super::loss_scale::LossScale;
-use crate::recipe::OptimizerRecipe;
 use crate::{Error, Result};
+use curricle_recipe::OptimizerRecipe;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tch::{Device, Kind, TchError, Tensor};
 

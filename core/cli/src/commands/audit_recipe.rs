@@ -1,0 +1,154 @@
+//! The recipe that `curricle audit` trains with when it is given pictures instead of a run.
+
+use std::path::Path;
+
+/// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave
+/// all samples the same weight.
+pub const SCHEME: &str = "balanced_self_paced";
+
+/// Pictures and their labels.
+#[derive(Debug, Clone, Copy)]
+pub enum Pictures<'a> {
+    /// A folder with one folder for each class.
+    Folder(&'a Path),
+    /// A CSV file of `path,label`.
+    List(&'a Path),
+}
+
+/// The recipe's text. With a file of pretrained weights the network is a frozen MobileNet-V2, whose
+/// features are computed once; without, a small one that learns from nothing.
+///
+/// Paths should be absolute: relative ones would start at the folder the text is written to.
+pub fn recipe_text(pictures: Pictures, weights: Option<&Path>) -> String {
+    let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
+    let (source, path) = match pictures {
+        Pictures::Folder(path) => ("folder", path),
+        Pictures::List(path) => ("csv", path),
+    };
+    let network = match weights {
+        Some(file) => PRETRAINED.replace("WEIGHTS", &quoted(file)),
+        None => SMALL.to_string(),
+    };
+    let shared = SHARED.replace("CLASSES", &classes_in_a_batch(pictures).to_string());
+    let name = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    let name = toml::Value::String(format!("audit-{}", folder_name(&name)));
+    format!(
+        "# Finds mislabelled pictures: every one trains, with a weight that falls where its label does not fit.\n\
+         name = {name}\n\
+         description = \"Which pictures are mislabelled?\"\n\n\
+         [data]\nsource = \"{source}\"\npath = {}\nsplit = \"none\"\n\n{network}\n{shared}",
+        quoted(path)
+    )
+}
+
+/// Sixteen, or all there are.
+fn classes_in_a_batch(pictures: Pictures) -> usize {
+    let folders = match pictures {
+        Pictures::Folder(path) => {
+            std::fs::read_dir(path).ok().map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).count())
+        }
+        Pictures::List(_) => None,
+    };
+    folders.map_or(16, |folders| folders.clamp(2, 16))
+}
+
+/// Letters and digits stay, everything else becomes a dash.
+fn folder_name(name: &str) -> String {
+    let safe: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    let safe = safe.trim_matches('-');
+    if safe.is_empty() { "pictures".into() } else { safe.into() }
+}
+
+const PRETRAINED: &str = "\
+[images]
+size = 224
+shrink = 256              # large photographs are decoded faster
+
+[backbone]
+name = \"mobilenet_v2\"
+weights = WEIGHTS
+frozen = true             # features are computed once; only the embedding learns
+
+[optimizer]
+name = \"adam\"
+lr = 1e-3
+
+[train]
+epochs = 10
+";
+
+const SMALL: &str = "\
+[images]
+size = 64
+shrink = 128              # large photographs are decoded faster
+crop = { name = \"random_resized\", scale = [0.6, 1.0] }
+flip = 0.0                # characters and signs are not the same when mirrored
+
+[backbone]
+name = \"conv4\"
+
+[optimizer]
+name = \"adam\"
+lr = 1e-3
+
+[train]
+epochs = 20
+";
+
+const SHARED: &str = "\
+[embedding]
+size = 128
+
+[sampler]
+name = \"pk\"
+classes = CLASSES
+per_class = 4
+
+[loss]
+name = \"bspml\"
+
+[weights]
+name = \"balanced_self_paced\"
+lambda = { target_maw = 0.8 }
+
+[eval]                    # the same pictures with the same labels: only to see that something is learnt
+every = 5
+cluster = \"never\"
+
+[track]
+images = false
+projector = false
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_no_more_classes_than_there_are() {
+        let folder = tempfile::tempdir().unwrap();
+        for class in ["a", "b", "c"] {
+            std::fs::create_dir(folder.path().join(class)).unwrap();
+        }
+        std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+        let recipe: toml::Table = recipe_text(Pictures::Folder(folder.path()), None).parse().unwrap();
+        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(3));
+        let recipe: toml::Table = recipe_text(Pictures::List(Path::new("list.csv")), None).parse().unwrap();
+        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(16));
+    }
+
+    #[test]
+    fn the_text_is_toml_whatever_the_path() {
+        let path = Path::new("/data/my \"best\" pictures");
+        for pictures in [Pictures::Folder(path), Pictures::List(path)] {
+            for weights in [None, Some(Path::new("/data/it's.pth"))] {
+                let text = recipe_text(pictures, weights);
+                let recipe: toml::Table = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+                assert_eq!(recipe["data"]["path"].as_str(), path.to_str());
+                assert_eq!(recipe["name"].as_str(), Some("audit-my--best--pictures"));
+                assert_eq!(recipe["backbone"].get("weights").is_some(), weights.is_some());
+            }
+        }
+        assert_eq!(folder_name("../.."), "pictures");
+    }
+}

@@ -1,0 +1,66 @@
+//! A resolved recipe with its components: everything a run needs to be told.
+
+use crate::method::Method;
+use crate::preflight::{self, WithoutFiles};
+use crate::registry::Registry;
+use crate::{Error, Result};
+use curricle_recipe::{Resolved, Written};
+use std::ops::Deref;
+use std::path::Path;
+
+/// A resolved recipe with its components.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The recipe.
+    pub resolved: Resolved,
+    /// The components it names.
+    pub method: Method,
+    /// All components the recipe could name, those of its plugins included.
+    pub registry: Registry,
+}
+
+impl Experiment {
+    /// Reads a recipe, what it extends, and `--set` arguments over both; or lists everything that is wrong.
+    pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Self> {
+        Self::new(curricle_recipe::load(path, sets, registry)?, registry)
+    }
+
+    /// Reads the stored recipe of a run, whose files need not exist any more.
+    pub fn load_stored(path: &Path, registry: &Registry) -> Result<Self> {
+        Self::new(curricle_recipe::load(path, &[], &WithoutFiles(registry.clone()))?, registry)
+    }
+
+    fn new(resolved: Resolved, registry: &Registry) -> Result<Self> {
+        let mut registry = registry.clone();
+        for plugin in &resolved.recipe.plugins.paths {
+            registry.add_plugin(&plugin.path, Some(&plugin.sha256))?;
+        }
+        let method = Method::new(&resolved.recipe, &registry).map_err(|refused| {
+            let written = Written { recipe: &resolved.recipe, tree: &resolved.tree };
+            Error::Recipe(preflight::refusals(refused, written, &registry).into())
+        })?;
+        Ok(Self { resolved, method, registry })
+    }
+
+    /// Adds the library to an error of a component that comes from one.
+    pub fn blame(&self, error: Error) -> Error {
+        let path = match &error {
+            Error::Component { kind, name, .. } => {
+                self.registry.plugin_of(*kind, name).map(|plugin| plugin.path.clone())
+            }
+            _ => None,
+        };
+        match path {
+            Some(path) => Error::Plugin { path, source: Box::new(error) },
+            None => error,
+        }
+    }
+}
+
+impl Deref for Experiment {
+    type Target = Resolved;
+
+    fn deref(&self) -> &Resolved {
+        &self.resolved
+    }
+}

@@ -1,0 +1,59 @@
+//! The components a recipe names, made from its settings.
+
+use crate::registry::Registry;
+use curricle_recipe::Recipe;
+use curricle_sdk::{Error, Kind, Loss, Sampler, WeightScheme, guard};
+use std::fmt;
+use std::sync::Arc;
+
+/// Loss, sampler and weight scheme of a recipe.
+#[derive(Clone)]
+pub struct Method {
+    /// What is minimised.
+    pub loss: Arc<dyn Loss>,
+    /// How batches are formed.
+    pub sampler: Arc<dyn Sampler>,
+    /// How much each sample counts.
+    pub weights: Arc<dyn WeightScheme>,
+}
+
+/// A component that refused its settings.
+#[derive(Debug)]
+pub struct RefusedSettings {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// What it said.
+    pub error: Error,
+}
+
+impl Method {
+    /// Makes the components of a recipe; or returns all refusals.
+    pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Self, Vec<RefusedSettings>> {
+        let mut refused = Vec::new();
+        let mut refuse = |kind: Kind, name: &str, error| {
+            refused.push(RefusedSettings { kind, name: name.to_string(), error });
+        };
+        let Recipe { loss, sampler, weights, .. } = recipe;
+        let made = (
+            guard(|| registry.loss(&loss.name, &loss.settings)).map_err(|e| refuse(Kind::Loss, &loss.name, e)),
+            guard(|| registry.sampler(&sampler.name, &sampler.settings))
+                .map_err(|e| refuse(Kind::Sampler, &sampler.name, e)),
+            guard(|| registry.weights(&weights.name, &weights.settings))
+                .map_err(|e| refuse(Kind::Weights, &weights.name, e)),
+        );
+        match made {
+            (Ok(loss), Ok(sampler), Ok(weights)) => {
+                Ok(Self { loss: loss.into(), sampler: sampler.into(), weights: weights.into() })
+            }
+            _ => Err(refused),
+        }
+    }
+}
+
+impl fmt::Debug for Method {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Method")
+    }
+}

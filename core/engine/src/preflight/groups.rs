@@ -1,0 +1,78 @@
+//! `[groups]`: parameter groups that do not exist, or that will hardly move.
+
+use crate::backbone;
+use curricle_recipe::{Problem, Written, suggestion};
+use curricle_sdk::{DataFacts, Loss, Shape, TensorSpec, guard};
+
+/// The tensors that a loss declares and the optimiser moves; none if the loss fails to declare them here.
+pub(super) fn trainable(loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
+    let specs = guard(|| Ok(loss.tensors(shape))).unwrap_or_default();
+    specs.into_iter().filter(|spec| spec.trainable).collect()
+}
+
+/// Groups of the network's parameters that it does not have.
+pub(super) fn unknown(written: Written) -> Vec<Problem> {
+    let recipe = written.recipe;
+    let of_the_model = |group: &&String| matches!(group.split('.').next(), Some("backbone" | "embedding"));
+    let groups: Vec<_> = recipe.groups.keys().filter(of_the_model).filter(|group| group.contains('.')).collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let Ok(names) = backbone::tensor_names(&recipe.backbone, &recipe.embedding) else { return Vec::new() };
+    let known = backbone::parameter_groups(names.iter().map(String::as_str));
+    let mut problems = Vec::new();
+    for group in groups.into_iter().filter(|group| !known.contains(*group)) {
+        let message = format!("`{}` has no parameters `{group}`", recipe.backbone.name());
+        let problem = Problem::new(&key_origin(written, group), message).at(format!("groups.{group}"));
+        problems.push(problem.label("no such parameter group").help(backbone::suggest_group(group, &known)));
+    }
+    problems
+}
+
+/// Where the name of a group was written.
+fn key_origin(written: Written, group: &str) -> curricle_recipe::Origin {
+    let groups = written.tree.as_table().and_then(|table| table.get("groups"));
+    let entry = groups.and_then(|entry| entry.node.as_table()).and_then(|table| table.get(group));
+    entry.map(|entry| entry.key_origin.clone()).unwrap_or_default()
+}
+
+/// Groups without effect, and declared tensors that will hardly move.
+pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Vec<Problem> {
+    let recipe = written.recipe;
+    // Names and scales do not depend on the sizes, so any sizes serve where they are unknown.
+    let shape = Shape {
+        classes: facts.class_sizes.len().max(2) as i64,
+        samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
+        embedding: recipe.embedding.size,
+    };
+    let trainable = trainable(loss, &shape);
+    let names: Vec<_> =
+        ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|s| s.group.as_ref())).collect();
+    let mut found = Vec::new();
+    for (name, group) in &recipe.groups {
+        let path = format!("groups.{name}");
+        // Groups of the network's parameters have been checked already, see `unknown`.
+        if !names.contains(&name.as_str()) && !name.contains('.') {
+            let message = format!("`{path}` has no effect: there is no parameter group of that name");
+            let help = suggestion(name, &names, &format!("with loss `{}` there are:", recipe.loss.name));
+            found.push(Problem { help, ..Problem::warning(&key_origin(written, name), message).at(path) });
+        } else if let Some(scale) = group.lr_scale {
+            let declared = trainable.iter().find(|spec| spec.group == *name);
+            if let Some(message) = slow(scale, declared) {
+                found.push(written.warning(&format!("{path}.lr_scale"), &message));
+            }
+        }
+    }
+    found
+}
+
+fn slow(scale: f64, declared: Option<&TensorSpec>) -> Option<String> {
+    match declared {
+        _ if scale == 0.0 => Some("these parameters stay as they were initialised".into()),
+        Some(spec) if scale <= spec.lr_scale / 100.0 => Some(format!(
+            "`{}` will hardly move from where it was initialised; its loss asks for {}",
+            spec.name, spec.lr_scale
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! What is checked before training: everything that components, networks and the presence of files
+//! decide. `check` and `run` both come through here, so they refuse the same recipes.
+
+mod advice;
+mod files;
+mod groups;
+mod network;
+
+pub use advice::advice;
+
+use crate::method::{Method, RefusedSettings};
+use crate::registry::{RegisteredComponent, Registry};
+use curricle_recipe::{Catalogue, ComponentSchema, PluginFile, Problem, Refusal, Written};
+use curricle_sdk::Shape;
+use std::path::Path;
+
+/// Which recipes are examined: new ones, or the stored recipe of a run.
+#[derive(Debug, Clone)]
+struct Examiner<'r> {
+    registry: &'r Registry,
+    /// Whether files that the recipe names must exist.
+    files: bool,
+}
+
+impl Examiner<'_> {
+    fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>> {
+        let mut problems = groups::unknown(written);
+        problems.extend(network::problems(written));
+        if self.files {
+            problems.extend(files::missing(written));
+        }
+        match Method::new(written.recipe, self.registry) {
+            Ok(method) if problems.is_empty() => {
+                // Groups and scales do not depend on the sizes, so any sizes serve.
+                let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
+                let specs = groups::trainable(method.loss.as_ref(), &shape);
+                Ok(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)).collect())
+            }
+            Ok(_) => Err(problems),
+            Err(refused) => {
+                problems.extend(refusals(refused, written, self.registry));
+                Err(problems)
+            }
+        }
+    }
+}
+
+impl Catalogue for Registry {
+    fn components(&self) -> Vec<ComponentSchema> {
+        self.iter().map(RegisteredComponent::schema).collect()
+    }
+
+    fn plugins(&self) -> Vec<PluginFile> {
+        Registry::plugins(self).iter().map(|plugin| plugin.file()).collect()
+    }
+
+    fn add_plugin(&mut self, path: &Path, pin: Option<&str>) -> Result<(), Refusal> {
+        Registry::add_plugin(self, path, pin).map(drop)
+    }
+
+    fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>> {
+        Examiner { registry: self, files: true }.examine(written)
+    }
+
+    fn advise(&self, written: Written) -> Vec<Problem> {
+        match Method::new(written.recipe, self) {
+            Ok(method) => advice(written, &method, None),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// A registry for recipes whose files need not exist here: those of finished runs, and plans that are
+/// only looked at.
+#[derive(Debug, Clone)]
+pub struct WithoutFiles(pub Registry);
+
+impl Catalogue for WithoutFiles {
+    fn components(&self) -> Vec<ComponentSchema> {
+        self.0.components()
+    }
+
+    fn plugins(&self) -> Vec<PluginFile> {
+        Catalogue::plugins(&self.0)
+    }
+
+    fn add_plugin(&mut self, path: &Path, pin: Option<&str>) -> Result<(), Refusal> {
+        Catalogue::add_plugin(&mut self.0, path, pin)
+    }
+
+    fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>> {
+        Examiner { registry: &self.0, files: false }.examine(written)
+    }
+
+    fn advise(&self, written: Written) -> Vec<Problem> {
+        self.0.advise(written)
+    }
+}
+
+/// Refused settings as problems of a recipe.
+pub(crate) fn refusals(refused: Vec<RefusedSettings>, written: Written, registry: &Registry) -> Vec<Problem> {
+    let problem = |RefusedSettings { kind, name, error }| {
+        let (path, message) = match error {
+            curricle_sdk::Error::Setting { path, message } => {
+                (format!("{kind}.{path}"), format!("`{kind}.{path}`: {message}"))
+            }
+            other => {
+                let plugin = registry.plugin_of(kind, &name).map(|p| format!("plugin `{}`: ", p.path.display()));
+                (format!("{kind}.name"), format!("{}{kind} `{name}`: {other}", plugin.unwrap_or_default()))
+            }
+        };
+        written.problem(path, message).label(format!("refused by `{name}`"))
+    };
+    refused.into_iter().map(problem).collect()
+}

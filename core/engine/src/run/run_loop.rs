@@ -1,0 +1,391 @@
+//! The run loop: prepare, train, update weights, evaluate, write.
+
+use super::checkpoint::{self, Checkpoint, Position};
+use super::evaluation::{embed_test, embed_training, evaluate};
+use super::observe::{self, Weighted};
+use super::prepare::{Prepared, prepare};
+use super::projector::{self, Points};
+use super::{front_matter, plugins, samples};
+use crate::device::{self, DeviceChoice};
+use crate::experiment::Experiment;
+use crate::progress::{EpochSummary, Progress, ProgressMode};
+use crate::stop::Stop;
+use crate::tensor_file;
+use crate::track::{Part, Profile, ProfileSummary, Status, Tracker, logging};
+use crate::train::meter::Meter;
+use crate::train::noise_report::NoiseReport;
+use crate::train::{EpochEnd, Trainer, weighting};
+use crate::{Error, Result, caught};
+use curricle_recipe::{EvalOn, Recipe};
+use curricle_record::{FORMAT, LockedRun, Metrics, RunFolder, RunResult, files};
+use std::path::PathBuf;
+use std::time::Instant;
+use tch::Tensor;
+
+/// Where and how a recipe is run, as opposed to what it computes.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The folder that holds all runs.
+    pub out: PathBuf,
+    /// Where to train.
+    pub device: DeviceChoice,
+    /// Threads of libtorch; all physical cores by default.
+    pub threads: Option<usize>,
+    /// Begin anew even if the run is finished or half done.
+    pub force: bool,
+    /// How progress is shown.
+    pub progress: ProgressMode,
+    /// Say where time goes, and wait for the device after every part to know.
+    pub profile: bool,
+    /// A folder for decoded pictures.
+    pub image_cache: Option<PathBuf>,
+}
+
+/// How a run ended that did not fail.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it came to.
+    pub result: RunResult,
+    /// Whether it had been finished before and nothing was done.
+    pub skipped: bool,
+    /// Where time went, if that was wanted and something was done.
+    pub profile: Option<ProfileSummary>,
+}
+
+/// Runs a recipe from wherever it stands to its end.
+pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &Stop) -> Result<Outcome> {
+    let recipe = &experiment.recipe;
+    let folder = RunFolder::below(&options.out, &recipe.name, &experiment.hash(), recipe.seed);
+    if !options.force {
+        plugins::refuse_if_changed(experiment, &options.out, &folder)?;
+    }
+    let folder = folder.lock()?;
+    if options.force {
+        folder.clear()?;
+    } else if let Some(result) = folder.read_result()? {
+        return Ok(Outcome { folder: folder.path().into(), result, skipped: true, profile: None });
+    }
+    let _log = logging::attach_file(&folder.log())?;
+    let failure = folder.error();
+    if failure.exists() {
+        std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
+    }
+    let whole = || Run::begin(experiment, options, folder).and_then(|run| run.finish_training(stop));
+    let outcome = caught("running", whole).map_err(|error| experiment.blame(error));
+    if let Err(error) = &outcome {
+        tracing::error!(target: logging::FILE_ONLY, "{error}");
+        if !matches!(error, Error::Interrupted(_)) {
+            // Only for whoever looks at the folder; the error itself is what the caller gets.
+            let _ = files::write(&failure, format!("{error}\n").as_bytes());
+        }
+    }
+    outcome
+}
+
+struct Run<'a> {
+    experiment: &'a Experiment,
+    folder: LockedRun,
+    prepared: Prepared<'a>,
+    tracker: Tracker,
+    progress: Progress,
+    started: Instant,
+    profile: Profile,
+    /// What a checkpoint holds besides the trainer.
+    memory: Memory,
+}
+
+/// What has to be remembered until the end of the run.
+struct Memory {
+    untrained: Metrics,
+    batches_hash: String,
+    /// Seconds of earlier processes that worked on this run.
+    seconds_before: f64,
+}
+
+/// What the last epoch left behind.
+#[derive(Default)]
+struct LastEpoch {
+    metrics: Option<Metrics>,
+    loss: f64,
+    weighting: Vec<(String, f64)>,
+    columns: Vec<(String, Vec<f64>)>,
+    /// Embeddings of the training samples, if the weight update needed them.
+    training: Option<Tensor>,
+    /// Embeddings of the test samples, if they were evaluated.
+    test: Option<Tensor>,
+}
+
+impl<'a> Run<'a> {
+    /// Prepares the run and goes back to its last checkpoint, if it has one.
+    fn begin(experiment: &'a Experiment, options: &RunOptions, folder: LockedRun) -> Result<Self> {
+        let started = Instant::now();
+        let threads = device::set_threads(options.threads)?;
+        let device = device::resolve(options.device)?;
+        tracing::info!("device {}, {threads} threads, folder `{}`", device::name(device), folder.path().display());
+        device::set_switches(&experiment.recipe.train, device)?;
+        let mut profile = Profile::start(device, options.profile);
+        let mut stopwatch = profile.stopwatch();
+        let mut prepared = prepare(experiment, device, threads, options)?;
+        prepared.trainer.profiled = profile.wanted();
+        front_matter::warn_of_degenerate_settings(experiment, &prepared);
+        front_matter::write(experiment, &folder, &prepared)?;
+
+        let found = checkpoint::latest(&folder.checkpoints())?;
+        profile.count(Part::Setup, &mut stopwatch);
+        let mut tracker = Tracker::create(folder.path(), found.as_ref().map(|c| c.position.global_step))?;
+        let resumed = match found {
+            Some(checkpoint) => Some(resume(&mut prepared, checkpoint)?),
+            None => None,
+        };
+        let trainer = &prepared.trainer;
+        let (epochs, steps) = (experiment.recipe.train.epochs, trainer.batches()?.len() as u64);
+        let mut progress = Progress::new(options.progress, epochs, steps, trainer.epoch, trainer.step as u64);
+        let memory = match resumed {
+            Some(memory) => memory,
+            None => {
+                front_matter::describe(experiment, &mut tracker)?;
+                progress.activity("evaluating the untrained model");
+                let (untrained, _) = evaluate(&prepared, &mut tracker, &mut profile, experiment, 0)?;
+                progress.restart_clock();
+                Memory { untrained, batches_hash: String::new(), seconds_before: 0.0 }
+            }
+        };
+        let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, memory };
+        if run.prepared.trainer.optimizer.steps() == 0 {
+            run.checkpoint()?;
+        }
+        run.profile.end_epoch(false);
+        Ok(run)
+    }
+
+    fn recipe(&self) -> &'a Recipe {
+        &self.experiment.resolved.recipe
+    }
+
+    fn finish_training(mut self, stop: &Stop) -> Result<Outcome> {
+        let epochs = self.recipe().train.epochs;
+        let mut last = LastEpoch::default();
+        while self.prepared.trainer.epoch < epochs {
+            let batches = self.prepared.trainer.batches()?;
+            if self.prepared.trainer.step > batches.len() {
+                return Err(Error::Failed(DOES_NOT_FIT.into()));
+            }
+            let Self { prepared, tracker, progress, profile, .. } = &mut self;
+            let end = prepared.trainer.run_epoch(&batches, stop, |report| {
+                let mut stopwatch = profile.stopwatch();
+                progress.advance(report.steps as u64, report.samples, Some(report.loss));
+                observe::steps(tracker, report)?;
+                profile.steps(report.steps, &report.times);
+                profile.count(Part::Tracking, &mut stopwatch);
+                Ok(())
+            })?;
+            if end == EpochEnd::Stopped {
+                self.checkpoint()?;
+                self.log_profile();
+                self.tracker.finish(Status::Interrupted)?;
+                self.progress.finish();
+                return Err(Error::Interrupted(self.folder.path().into()));
+            }
+            last = self.end_epoch(&batches)?;
+            // The last epoch ends with the result instead: whoever is killed in between repeats it.
+            if self.prepared.trainer.epoch < epochs {
+                self.checkpoint()?;
+            }
+            self.end_profiled_epoch()?;
+        }
+        self.write_results(last)
+    }
+
+    /// Writes where the time of an epoch went, its checkpoint included.
+    fn end_profiled_epoch(&mut self) -> Result<()> {
+        let seconds = self.profile.end_epoch(true);
+        if !self.profile.wanted() {
+            return Ok(());
+        }
+        let scalars: Vec<_> = seconds.iter().map(|(part, s)| (format!("time/epoch/{}", part.name()), *s)).collect();
+        let trainer = &self.prepared.trainer;
+        self.tracker.scalars(&scalars, trainer.optimizer.steps(), trainer.epoch)
+    }
+
+    fn log_profile(&self) -> Option<ProfileSummary> {
+        let summary = self.profile.summary();
+        summary.iter().for_each(|summary| tracing::info!("{summary}"));
+        summary
+    }
+
+    /// The weight update and the evaluation at the end of an epoch.
+    fn end_epoch(&mut self, batches: &[Vec<i64>]) -> Result<LastEpoch> {
+        let recipe = self.recipe();
+        let trainer = &mut self.prepared.trainer;
+        let (epoch, step) = (trainer.epoch + 1, trainer.optimizer.steps());
+        let mut last = LastEpoch { loss: trainer.meter.epoch_mean(), ..Default::default() };
+        self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
+
+        if !trainer.components.weights.is_uniform() {
+            self.progress.activity("weighing samples");
+            let mut stopwatch = self.profile.stopwatch();
+            let embeddings =
+                if trainer.components.weights.needs_embeddings() { Some(embed_training(trainer)?) } else { None };
+            let update = weighting::update(
+                recipe,
+                &trainer.components,
+                embeddings.as_ref(),
+                &trainer.data.labels,
+                &trainer.weights,
+                epoch,
+            )?;
+            last.weighting = update.scalars;
+            let report = NoiseReport::new(&update.weights, &self.prepared.training.flipped);
+            last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
+            last.columns = update.columns;
+            last.training = embeddings;
+            self.profile.count(Part::Weighting, &mut stopwatch);
+            let shown = Weighted { part: &self.prepared.training.part, flipped: &self.prepared.training.flipped };
+            let tracker = &mut self.tracker;
+            observe::weighting(tracker, &recipe.track, &last.weighting, &update.weights, &shown, step, epoch)?;
+            trainer.weights.set(update.weights);
+            self.profile.count(Part::Tracking, &mut stopwatch);
+        }
+        if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
+            self.progress.activity("evaluating");
+            let Self { prepared, tracker, profile, experiment, .. } = self;
+            let (metrics, embeddings) = evaluate(prepared, tracker, profile, experiment, epoch)?;
+            last.metrics = Some(metrics);
+            last.test = Some(embeddings);
+        }
+        let recall_at_1 = last.metrics.as_ref().and_then(|metrics| metrics.recall.get(&1).copied());
+        self.progress.epoch_done(&EpochSummary { loss: last.loss, recall_at_1 });
+        let recall = recall_at_1.map(|recall| format!(", recall@1 {recall:.4}")).unwrap_or_default();
+        tracing::info!("epoch {epoch}: loss {:.5}{recall}", last.loss);
+
+        let trainer = &mut self.prepared.trainer;
+        trainer.epoch += 1;
+        trainer.step = 0;
+        trainer.meter = Meter::default();
+        self.memory.batches_hash = chained_hash(&self.memory.batches_hash, batches);
+        Ok(last)
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        let mut stopwatch = self.profile.stopwatch();
+        self.tracker.flush()?;
+        let trainer = &mut self.prepared.trainer;
+        let position = Position {
+            epoch: trainer.epoch,
+            step: trainer.step,
+            global_step: trainer.optimizer.steps(),
+            meter: trainer.meter.save(),
+            batches_hash: self.memory.batches_hash.clone(),
+            untrained: self.memory.untrained.clone(),
+            seconds: self.memory.seconds_before + self.started.elapsed().as_secs_f64(),
+        };
+        checkpoint::save(&self.folder.checkpoints(), &position, &trainer.snapshot())?;
+        self.profile.count(Part::Checkpoint, &mut stopwatch);
+        Ok(())
+    }
+
+    /// Writes what is left when training is over. The result comes last: it says that the run is
+    /// finished.
+    fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
+        let recipe = self.recipe();
+        let mut stopwatch = self.profile.stopwatch();
+        let trainer = &self.prepared.trainer;
+        log_skipped_steps(trainer);
+        let model: Vec<_> =
+            trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
+        files::write(&self.folder.model(), &tensor_file::to_bytes(&model, None)?)?;
+        let embeddings = last.training.map_or_else(|| embed_training(trainer), Ok)?;
+        let weights = trainer.weights.values();
+        let table = self.folder.samples();
+        samples::write(&table, &self.prepared.training, weights, &last.columns, &embeddings)?;
+        if recipe.track.projector {
+            self.write_projector(last.test)?;
+        }
+        self.profile.count(Part::Tracking, &mut stopwatch);
+        let profile = self.log_profile();
+        let seconds = self.memory.seconds_before + self.started.elapsed().as_secs_f64();
+        let (steps, epochs) = (trainer.optimizer.steps(), recipe.train.epochs);
+        self.tracker.scalar("time/run_seconds", seconds, steps, epochs)?;
+        self.tracker.finish(Status::Success)?;
+        self.progress.finish();
+        let result = RunResult {
+            format: FORMAT,
+            name: recipe.name.clone(),
+            recipe_hash: self.experiment.hash(),
+            method: recipe.method.clone(),
+            case: recipe.case.clone(),
+            seed: recipe.seed,
+            loss: recipe.loss.name.clone(),
+            weights: recipe.weights.name.clone(),
+            epochs,
+            steps,
+            trained: last.metrics.unwrap_or_else(|| self.memory.untrained.clone()),
+            untrained: self.memory.untrained,
+            final_loss: last.loss,
+            weighting: last.weighting,
+            conditions: self.prepared.manifest.conditions,
+            batches: self.memory.batches_hash,
+            seconds,
+        };
+        files::write_json(&self.folder.result(), &result)?;
+        let checkpoints = self.folder.checkpoints();
+        std::fs::remove_dir_all(&checkpoints).map_err(Error::file("remove", &checkpoints))?;
+        Ok(Outcome { folder: self.folder.path().into(), result, skipped: false, profile })
+    }
+
+    fn write_projector(&self, embeddings: Option<Tensor>) -> Result<()> {
+        let Prepared { trainer, test, .. } = &self.prepared;
+        let embeddings = embeddings.map_or_else(|| embed_test(&self.prepared, self.recipe().eval.batch_size), Ok)?;
+        let classes: Vec<_> = test.labels.iter().map(|&label| test.class_names[label as usize].clone()).collect();
+        let columns: [(&str, &[String]); 2] = [("class", &classes), ("path", &test.paths)];
+        let on = match self.recipe().eval.on {
+            EvalOn::Test => "test",
+            EvalOn::Validation => "validation",
+        };
+        let name = format!("{on} embeddings after epoch {}", trainer.epoch);
+        let points = Points { name: &name, embeddings: &embeddings, columns: &columns, inputs: Some(&test.inputs) };
+        projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
+        Ok(())
+    }
+}
+
+/// What is wrong with checkpoints of other recipes.
+const DOES_NOT_FIT: &str = "the checkpoint does not fit the run's recipe; `--force` starts the run anew";
+
+/// Puts the trainer back where a checkpoint was made.
+fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
+    let Checkpoint { position, tensors } = checkpoint;
+    let trainer = &mut prepared.trainer;
+    if position.epoch >= trainer.recipe.train.epochs {
+        return Err(Error::Failed(DOES_NOT_FIT.into()));
+    }
+    trainer.restore(&tensors, position.global_step)?;
+    trainer.epoch = position.epoch;
+    trainer.step = position.step;
+    trainer.meter = Meter::restore(position.meter);
+    tracing::info!("resumed in epoch {} after step {}", position.epoch + 1, position.global_step);
+    Ok(Memory { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
+}
+
+/// Says how often gradients overflowed, in networks where they can.
+fn log_skipped_steps(trainer: &Trainer) {
+    if let Some(scale) = &trainer.loss_scale {
+        let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());
+        tracing::info!("f16: {skipped} of {steps} steps were skipped because gradients overflowed");
+    }
+}
+
+/// Hash of all batches so far: two runs with the same hash were trained on the same sequence.
+fn chained_hash(before: &str, batches: &[Vec<i64>]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes());
+    for batch in batches {
+        hasher.update(&(batch.len() as u64).to_le_bytes());
+        batch.iter().for_each(|id| {
+            hasher.update(&id.to_le_bytes());
+        });
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,95 @@
+//! Exact nearest-neighbour search, streamed in blocks: never a whole N×N matrix.
+//!
+//! Blocks of f32 similarities yield candidates, [`tiles`] on the CPU and [`torch`] elsewhere.
+//! Both keep everything within the error bound of f32, so [`row::Row::settle`] (or [`exact`],
+//! where too much is tied) gives the same ranking on every device and with any number of threads.
+
+mod exact;
+mod row;
+mod tiles;
+mod torch;
+
+use crate::space::{Space, dot, margin};
+use rayon::prelude::*;
+use tch::{Device, Tensor};
+
+/// Which operations find the candidates. The ranking is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Path {
+    /// Tiles scanned by the CPU, using the symmetry of the matrix.
+    Tiles,
+    /// Tensor operations on the device.
+    Torch,
+}
+
+impl Path {
+    /// The faster one for embeddings that lie there.
+    pub fn on(device: Device) -> Self {
+        if device == Device::Cpu { Path::Tiles } else { Path::Torch }
+    }
+}
+
+/// Who searches among whom.
+pub(super) struct Search<'a> {
+    space: &'a Space,
+    queries: &'a [u32],
+    references: &'a [u32],
+    wanted: Vec<usize>,
+    /// The position among the references of the sample that is the query.
+    own: Vec<Option<u32>>,
+    symmetric: bool,
+    query_points: Tensor,
+    reference_points: Tensor,
+}
+
+impl<'a> Search<'a> {
+    /// `queries` look for their `wanted` nearest among `references` (ascending), never finding
+    /// themselves. A query that wants more than there are gets all.
+    pub fn new(space: &'a Space, queries: &'a [u32], references: &'a [u32], wanted: &[usize]) -> Self {
+        let own: Vec<Option<u32>> =
+            queries.iter().map(|id| references.binary_search(id).ok().map(|at| at as u32)).collect();
+        let others = own.iter().map(|own| references.len() - usize::from(own.is_some()));
+        Self {
+            space,
+            queries,
+            references,
+            wanted: wanted.iter().zip(others).map(|(&k, others)| k.min(others)).collect(),
+            own,
+            symmetric: queries == references,
+            query_points: space.select(queries),
+            reference_points: space.select(references),
+        }
+    }
+
+    /// Calls `visit` with every query's position and its nearest references' positions, nearest
+    /// first, and returns what it returns, in the order of the queries.
+    pub fn run<T: Send>(&self, path: Path, visit: impl Fn(usize, &[u32]) -> T + Sync) -> Vec<T> {
+        let stripes = match path {
+            Path::Tiles => tiles::stripes(&self.wanted),
+            Path::Torch => torch::stripes(&self.wanted),
+        };
+        let mut results = Vec::with_capacity(self.queries.len());
+        for stripe in stripes {
+            let mut rows = match path {
+                Path::Tiles => tiles::candidates(self, &stripe),
+                Path::Torch => torch::candidates(self, &stripe),
+            };
+            let crowded: Vec<usize> = stripe.clone().filter(|q| rows[q - stripe.start].crowded).collect();
+            for (query, ranked) in crowded.iter().zip(exact::ranked(self, &crowded)) {
+                rows[query - stripe.start].settled = Some(ranked);
+            }
+            let (points, margin) = (self.space.rows(), self.margin());
+            let (queries, references) = (&self.queries[stripe.clone()], self.references);
+            let settled = rows.par_iter_mut().zip(queries).enumerate().map(|(at, (row, &id))| {
+                let exact = |r: u32| dot(points.row(id), points.row(references[r as usize]));
+                visit(stripe.start + at, &row.settle(margin, exact))
+            });
+            results.par_extend(settled);
+        }
+        results
+    }
+
+    fn margin(&self) -> f32 {
+        margin(self.space.rows().dim)
+    }
+}

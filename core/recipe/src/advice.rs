@@ -1,0 +1,68 @@
+//! Settings that are valid but will not do what is expected, found before training.
+
+use crate::catalogue::Written;
+use crate::problems::Problem;
+use crate::settings::{OptimizerRecipe, ScheduleRecipe};
+
+/// Warnings about what the recipe alone decides.
+pub(crate) fn advice(written: Written) -> Vec<Problem> {
+    let recipe = written.recipe;
+    let mut found = Vec::new();
+    let mut note = |path: &str, message: &str| found.push(written.warning(path, message));
+    let (OptimizerRecipe::Sgd { lr, .. }
+    | OptimizerRecipe::Adam { lr, .. }
+    | OptimizerRecipe::Adamw { lr, .. }
+    | OptimizerRecipe::Rmsprop { lr, .. }) = &recipe.optimizer;
+    if *lr == 0.0 {
+        note("optimizer.lr", "nothing moves; use a learning rate above 0");
+    }
+    if let OptimizerRecipe::Sgd { momentum, nesterov, .. } = &recipe.optimizer {
+        if *momentum == 1.0 {
+            note("optimizer.momentum", "no step is ever forgotten and training diverges; 0.9 is usual");
+        }
+        if *nesterov && *momentum == 0.0 {
+            note("optimizer.nesterov", "has no effect without `optimizer.momentum`");
+        }
+    }
+    let epochs = recipe.train.epochs;
+    if epochs == 0 {
+        note("train.epochs", "nothing is trained; only the untrained model is evaluated");
+    } else if recipe.train.warmup_epochs >= epochs as f64 {
+        note(
+            "train.warmup_epochs",
+            "the warm-up lasts as long as training, so the full learning rate is never reached",
+        );
+    }
+    if let Some(vision) = recipe.backbone.vision() {
+        let head = recipe.train.head_epochs;
+        if vision.frozen && vision.weights.is_none() {
+            note("backbone.frozen", "the network stays at random numbers; give pretrained `backbone.weights`");
+        } else if vision.frozen_norm && vision.weights.is_none() {
+            note(
+                "backbone.frozen_norm",
+                "batch norm keeps statistics it never had; give pretrained `backbone.weights`",
+            );
+        }
+        if vision.frozen && head > 0 {
+            note("train.head_epochs", "has no effect: with `backbone.frozen` nothing but the head is ever trained");
+        } else if head > 0 && head >= epochs {
+            note("train.head_epochs", "the network is never trained; `backbone.frozen = true` does that faster");
+        }
+    }
+    if recipe.train.clip_norm == Some(0.0) {
+        note("train.clip_norm", "every gradient is cut to 0 and nothing moves; leave the setting out to clip nothing");
+    }
+    match &recipe.schedule {
+        ScheduleRecipe::Step { every, .. } if epochs > 0 && *every >= epochs => {
+            note("schedule.every", "training ends before the first step");
+        }
+        ScheduleRecipe::Step { factor, .. } if *factor == 0.0 => {
+            note("schedule.factor", "nothing moves after the first step");
+        }
+        _ => {}
+    }
+    if recipe.eval.recall_at.is_empty() {
+        note("eval.recall_at", "no Recall@K will be reported");
+    }
+    found
+}

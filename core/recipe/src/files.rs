@@ -1,0 +1,182 @@
+//! Recipe files and the recipes they extend.
+//!
+//! `extends` names files relative to the one that names them. The files form one row, each after
+//! everything it extends, and a file reached twice stands only at its first place: when two
+//! recipes share a base, the base does not undo what the first of them changed.
+
+use crate::parse::parse;
+use crate::problems::{Problem, Problems};
+use crate::source::{Origin, Place, Source};
+use crate::suggest;
+use crate::tree::{Entry, Table, Value};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// One file's settings, without its `extends`.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// The file.
+    pub source: Arc<Source>,
+    /// What it says.
+    pub table: Table,
+}
+
+/// A recipe file and all it extends, from the most basic to the file itself.
+pub fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
+    let mut loader = Loader { layers: Vec::new(), open: Vec::new(), done: Vec::new(), problems: Vec::new() };
+    loader.file(path, &Origin::Default);
+    Problems::check(loader.problems)?;
+    Ok(loader.layers)
+}
+
+struct Loader {
+    layers: Vec<Layer>,
+    /// The files being read, each extended by the one before it.
+    open: Vec<PathBuf>,
+    done: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+impl Loader {
+    fn file(&mut self, path: &Path, named_at: &Origin) {
+        if self.done.iter().any(|done| done == path) {
+            return;
+        }
+        if let Some(start) = self.open.iter().position(|open| open == path) {
+            let circle: Vec<_> = self.open[start..].iter().map(PathBuf::as_path).chain([path]).collect();
+            let circle: Vec<_> = circle.iter().map(|p| format!("`{}`", p.display())).collect();
+            let message = format!("recipes extend each other in a circle: {}", circle.join(" → "));
+            self.problems.push(Problem::new(named_at, message).at("extends").label("leads back to where it began"));
+            return;
+        }
+        let text = match fs_err::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return self.unreadable(path, named_at, &error),
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let source = Source { name: path.display().to_string(), text, folder, is_argument: false };
+        let source = Arc::new(source);
+        let mut table = match parse(&source) {
+            Ok(table) => table,
+            Err(problems) => return self.problems.extend(problems),
+        };
+        self.open.push(path.to_path_buf());
+        if let Some(extends) = table.remove("extends") {
+            for (base, origin) in self.bases(extends) {
+                self.file(&tidy(&source.folder.join(base)), &origin);
+            }
+        }
+        self.open.pop();
+        self.done.push(path.to_path_buf());
+        self.layers.push(Layer { source, table });
+    }
+
+    fn bases(&mut self, extends: Entry) -> Vec<(String, Origin)> {
+        let wrong = |origin: &Origin| {
+            Problem::new(origin, "`extends` must be a file name or a list of them")
+                .at("extends")
+                .help("for example `extends = [\"base/strokes.toml\"]`")
+        };
+        let nodes = match extends.node.value {
+            Value::Array(nodes) => nodes,
+            Value::String(_) => vec![extends.node],
+            _ => {
+                self.problems.push(wrong(&extends.node.origin));
+                return Vec::new();
+            }
+        };
+        let mut bases = Vec::new();
+        for node in nodes {
+            match node.value {
+                Value::String(name) => bases.push((name, node.origin)),
+                _ => self.problems.push(wrong(&node.origin)),
+            }
+        }
+        bases
+    }
+
+    fn unreadable(&mut self, path: &Path, named_at: &Origin, error: &std::io::Error) {
+        let shown = path.display();
+        let problem = if error.kind() == std::io::ErrorKind::NotFound {
+            let problem = Problem::new(named_at, format!("there is no recipe `{shown}`")).label("not found");
+            match near_file(path) {
+                Some(near) => problem.help(format!("did you mean `{}`?", near.display())),
+                None if named_at.place().is_some() => problem.help("paths are relative to the recipe that names them"),
+                None => problem,
+            }
+        } else {
+            let reason = match error.kind() {
+                std::io::ErrorKind::IsADirectory => "it is a folder".to_string(),
+                std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_string(),
+                kind => kind.to_string(),
+            };
+            Problem::new(named_at, format!("cannot read the recipe `{shown}`: {reason}"))
+        };
+        let path = if named_at.place().is_some() { "extends" } else { "" };
+        self.problems.push(problem.at(path));
+    }
+}
+
+/// A recipe of nearly the same name: in the same folder, or with `.toml` added.
+fn near_file(path: &Path) -> Option<PathBuf> {
+    let with_extension = PathBuf::from(format!("{}.toml", path.display()));
+    if with_extension.is_file() {
+        return Some(with_extension);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = fs_err::read_dir(folder).ok()?.flatten().filter(|entry| entry.path().is_file());
+    let mut names: Vec<_> = files.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| name.ends_with(".toml"));
+    names.sort();
+    let near = suggest::nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near))
+}
+
+/// `recipes/methods/../base/x.toml` as people write it: `recipes/base/x.toml`.
+pub fn tidy(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir if matches!(result.components().next_back(), Some(Component::Normal(_))) => {
+                result.pop();
+            }
+            Component::CurDir => {}
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+/// The place of a whole file: its beginning.
+pub fn beginning(source: &Arc<Source>) -> Origin {
+    Origin::Written(Place::new(source, 0..0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path, first: &str) -> Vec<String> {
+        let layers = layers(&folder.join(first)).unwrap();
+        layers.iter().map(|l| l.source.name.rsplit('/').next().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn bases_come_first_and_a_shared_base_only_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs_err::write(folder.path().join(name), text).unwrap();
+        fs_err::create_dir(folder.path().join("base")).unwrap();
+        write("base/all.toml", "seed = 1");
+        write("base/data.toml", "extends = 'all.toml'");
+        write("base/loss.toml", "extends = ['../base/all.toml']");
+        write("method.toml", "extends = ['base/data.toml', 'base/loss.toml']");
+        assert_eq!(names(folder.path(), "method.toml"), ["all.toml", "data.toml", "loss.toml", "method.toml"]);
+    }
+
+    #[test]
+    fn paths_are_tidied_without_touching_the_disk() {
+        assert_eq!(tidy(Path::new("recipes/methods/../base/x.toml")), Path::new("recipes/base/x.toml"));
+        assert_eq!(tidy(Path::new("../x.toml")), Path::new("../x.toml"));
+        assert_eq!(tidy(Path::new("./a/./x.toml")), Path::new("a/x.toml"));
+    }
+}

@@ -1,0 +1,100 @@
+//! What the points of a grid are called: `ratio=0.2, size=64`.
+
+use crate::tree::{Entry, Node, Value};
+
+/// Longer values are cut; the hash in the folder's name tells runs apart all the same.
+const LONGEST: usize = 40;
+
+/// A short name for each dotted path: its last part, or the whole path where two would be called
+/// the same. The last part of `loss.name` says nothing, so that is called `loss`.
+pub(crate) fn short_names(paths: &[String]) -> Vec<String> {
+    let short: Vec<&str> = paths.iter().map(|path| last_part(path)).collect();
+    let unique = |name: &str| short.iter().filter(|other| **other == name).count() == 1;
+    paths.iter().zip(&short).map(|(path, name)| if unique(name) { name } else { path.as_str() }.to_string()).collect()
+}
+
+fn last_part(path: &str) -> &str {
+    let path = path.strip_suffix(".name").or_else(|| path.strip_suffix(".source")).unwrap_or(path);
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// A value as people would write it, without quotes.
+pub(crate) fn value_text(node: &Node) -> String {
+    let text = whole_text(node);
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn whole_text(node: &Node) -> String {
+    match &node.value {
+        Value::String(text) | Value::Datetime(text) => text.clone(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(flag) => flag.to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(whole_text).collect::<Vec<_>>().join(", ")),
+        Value::Table(table) => {
+            let setting = |entry: &Entry| match entry.key.as_str() {
+                "name" | "source" => whole_text(&entry.node),
+                key => format!("{key}={}", whole_text(&entry.node)),
+            };
+            table.iter().map(setting).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Part of a folder's name: letters, digits and `._=-` stay, everything else becomes a dash.
+pub(crate) fn folder_name(parts: &[&str]) -> String {
+    let mut name = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if !name.is_empty() {
+            name.push('-');
+        }
+        for c in part.chars() {
+            match c {
+                c if c.is_alphanumeric() || matches!(c, '.' | '_' | '=' | '+') => name.push(c),
+                _ if name.ends_with('-') => {}
+                _ => name.push('-'),
+            }
+        }
+    }
+    // File systems end names at 255 bytes.
+    let end = name.char_indices().map(|(start, c)| start + c.len_utf8()).take_while(|end| *end <= 160).last();
+    name.truncate(end.unwrap_or(0));
+    name.trim_matches(['-', '.']).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn names(paths: &[&str]) -> Vec<String> {
+        short_names(&paths.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn names_are_short_unless_they_collide() {
+        assert_eq!(names(&["noise.ratio", "embedding.size"]), ["ratio", "size"]);
+        assert_eq!(names(&["data.size", "embedding.size", "seed"]), ["data.size", "embedding.size", "seed"]);
+        assert_eq!(names(&["loss.name", "optimizer.name", "data.source"]), ["loss", "optimizer", "data"]);
+    }
+
+    #[test]
+    fn values_are_written_without_quotes() {
+        let text = |json| value_text(&Node::from_default(&json).unwrap());
+        assert_eq!(text(json!(0.2)), "0.2");
+        assert_eq!(text(json!({ "max": 1.0, "growth": 2 })), "max=1 growth=2");
+        assert_eq!(text(json!({ "name": "uniform", "ratio": 0.5 })), "uniform ratio=0.5");
+        assert_eq!(text(json!([1, "a"])), "[1, a]");
+        assert_eq!(text(json!("ä".repeat(50))), format!("{}…", "ä".repeat(40)));
+    }
+
+    #[test]
+    fn folder_names_hold_nothing_that_needs_quotes() {
+        assert_eq!(folder_name(&["many", "ms", "noisy, ratio=0.2"]), "many-ms-noisy-ratio=0.2");
+        assert_eq!(folder_name(&["..", "a/b c", ""]), "a-b-c");
+        assert!(folder_name(&["ä".repeat(300).as_str()]).len() <= 160);
+    }
+}

@@ -1,0 +1,9 @@
+//! Settings with several values, as `[sweep]` and `[tune]` write them.
+
+mod axes;
+mod labels;
+mod paths;
+
+pub(crate) use axes::{Axis, Point, count, grid, points, refuse_overlaps, zip};
+pub(crate) use labels::{folder_name, short_names, value_text};
+pub(crate) use paths::{Named, named};

@@ -1,0 +1,85 @@
+//! Settings named by dotted paths, as grids, exclusions and searches name them.
+//!
+//! `noise.ratio = …`, `noise = { ratio = … }` and `"noise.ratio" = …` mean the same.
+
+use crate::source::Origin;
+use crate::tree::{Entry, Node, Table, Value};
+
+/// A setting and what was written for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    /// The parts of its path, each with the place where it was written.
+    parts: Vec<(String, Origin)>,
+    /// What stands behind the path.
+    pub node: Node,
+}
+
+impl Named {
+    /// The dotted path, e.g. `noise.ratio`.
+    pub fn path(&self) -> String {
+        let parts: Vec<_> = self.parts.iter().map(|(part, _)| part.as_str()).collect();
+        parts.join(".")
+    }
+
+    /// Where the last part of the path was written.
+    pub fn origin(&self) -> Origin {
+        self.parts.last().map(|(_, origin)| origin.clone()).unwrap_or_default()
+    }
+
+    /// Gives the setting this value in a table of a recipe.
+    pub fn put(&self, value: &Node, table: &mut Table) {
+        put(&self.parts, value, table);
+    }
+}
+
+fn put(parts: &[(String, Origin)], value: &Node, table: &mut Table) {
+    let Some(((key, origin), below)) = parts.split_first() else { return };
+    let entry = |node| Entry { key: key.clone(), key_origin: origin.clone(), node };
+    if below.is_empty() {
+        table.insert(entry(value.clone()));
+        return;
+    }
+    if !matches!(table.get(key), Some(Entry { node: Node { value: Value::Table(_), .. }, .. })) {
+        table.insert(entry(Node { value: Value::Table(Table::default()), origin: origin.clone() }));
+    }
+    if let Some(Entry { node: Node { value: Value::Table(inner), .. }, .. }) = table.get_mut(key) {
+        put(below, value, inner);
+    }
+}
+
+/// All settings a table names. `is_value` tells tables that are values from those that lead on.
+pub(crate) fn named(table: Table, is_value: impl Fn(&Table) -> bool) -> Vec<Named> {
+    let mut found = Vec::new();
+    walk(table, &[], &is_value, &mut found);
+    found
+}
+
+fn walk(table: Table, above: &[(String, Origin)], is_value: &impl Fn(&Table) -> bool, found: &mut Vec<Named>) {
+    for Entry { key, key_origin, node } in table {
+        let mut parts = above.to_vec();
+        parts.extend(key.split('.').map(|part| (part.trim().to_string(), key_origin.clone())));
+        match node {
+            Node { value: Value::Table(inner), .. } if !is_value(&inner) => walk(inner, &parts, is_value, found),
+            node => found.push(Named { parts, node }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn three_ways_to_write_a_path_mean_the_same() {
+        let json = json!({ "noise.ratio": [1], "noise": { "seed": [2] }, "a": { "b.c": [3] } });
+        let Some(Node { value: Value::Table(table), .. }) = Node::from_default(&json) else { panic!("a table") };
+        let found = named(table, |_| false);
+        let paths: Vec<_> = found.iter().map(Named::path).collect();
+        assert_eq!(paths, ["noise.ratio", "noise.seed", "a.b.c"]);
+        let mut recipe = Table::default();
+        found.iter().for_each(|named| named.put(&named.node, &mut recipe));
+        let recipe = Node { value: Value::Table(recipe), origin: Origin::Default };
+        assert_eq!(recipe.to_json(), json!({ "noise": { "ratio": [1], "seed": [2] }, "a": { "b": { "c": [3] } } }));
+    }
+}

@@ -1,0 +1,57 @@
+//! Recipes: what is to be computed.
+//!
+//! Text becomes a tree that remembers where everything was written (`parse`); trees of extended
+//! recipes and `--set` arguments are merged (`merge`) and walked once against the JSON Schema
+//! (`validate`), which finds every problem and fills in every default; what passes becomes typed
+//! settings (`resolver`). Components are known by their schemas alone ([`Catalogue`]).
+
+mod advice;
+mod catalogue;
+mod contradictions;
+mod editors;
+mod files;
+mod form;
+mod grid;
+mod hash;
+mod limits;
+mod listing;
+mod load;
+mod merge;
+mod parse;
+mod plan;
+mod plugins;
+mod problems;
+mod refusal;
+mod render;
+mod resolved;
+mod resolver;
+mod schema;
+mod sets;
+mod settings;
+mod source;
+mod suggest;
+mod sweep;
+mod tree;
+mod tune;
+mod validate;
+
+pub use catalogue::{COMPONENT_TABLES, Catalogue, ComponentSchema, Written};
+pub use hash::identity;
+pub use listing::{Choice, Listing, Setting, listings};
+pub use load::{load, settings_of};
+pub use plan::{Plan, Search, SweepRun, Trial};
+pub use problems::{Problem, Problems, render};
+pub use refusal::Refusal;
+pub use resolved::Resolved;
+pub use schema::Schema;
+pub use settings::{
+    BackboneRecipe, ClusterWhen, ComponentRecipe, CropRecipe, CsvRecipe, CustomNormalise, DataRecipe, EmbeddingRecipe,
+    EvalOn, EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation, JitterRecipe,
+    ListLabels, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe, PoolingRecipe,
+    Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
+    UnknownLabels, VisionRecipe,
+};
+pub use source::{Origin, Place, Source};
+pub use suggest::{help as suggestion, nearest};
+pub use sweep::load_sweep;
+pub use tree::{Entry, Node, Replaced, Table, Value};

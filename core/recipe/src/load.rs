@@ -1,0 +1,30 @@
+//! Recipe files and `--set` arguments in, a resolved recipe out.
+
+use crate::catalogue::{Catalogue, ComponentSchema};
+use crate::problems::Problems;
+use crate::resolved::Resolved;
+use crate::resolver::{Resolver, arguments};
+use crate::schema::Schema;
+use crate::source::Origin;
+use crate::tree::{Node, Value};
+use crate::{files, sets, sweep, validate};
+use serde_json::Value as Json;
+use std::path::Path;
+
+/// Reads a recipe, what it extends, and `--set` arguments over both; or lists everything that is wrong.
+pub fn load(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Resolved, Problems> {
+    let layers = files::layers(path)?;
+    Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
+    Resolver::new(catalogue).draft(path, layers, sets::tables(sets)?)?.finish()
+}
+
+/// Checks the settings of one component, given as `key=value` without the component's table, and
+/// fills in its defaults.
+pub fn settings_of(component: &ComponentSchema, sets: &[String]) -> Result<Json, Problems> {
+    let schema = Schema::of_component(component);
+    let table = arguments(sets::tables(sets)?, &schema);
+    let tree = Node { value: Value::Table(table), origin: Origin::Default };
+    let (tree, problems) = validate::validate_table(tree, &schema, component.table);
+    Problems::check(problems)?;
+    Ok(tree.to_json())
+}

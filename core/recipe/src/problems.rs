@@ -1,0 +1,230 @@
+//! What is wrong with a recipe, with the place underlined.
+
+use crate::source::{Origin, Place, Source};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents};
+use miette::{SourceCode, SourceSpan, SpanContents};
+use serde_json::{Value as Json, json};
+use std::fmt;
+
+/// One thing that is wrong (an error) or doubtful (a warning).
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// Whether the recipe can be used all the same.
+    pub is_warning: bool,
+    /// Dotted path of the setting, empty for the recipe as a whole.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// Where it was written, if anywhere.
+    pub place: Option<Place>,
+    /// A few words under the underlined place.
+    pub label: String,
+    /// How to put it right.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// Whether it lies where underlining fails: the formatter counts columns in 16 bits.
+    fn lies_too_far_right(&self) -> bool {
+        self.place.as_ref().is_some_and(|Place { source, span }| {
+            let line = source.text[..span.start].rfind('\n').map_or(0, |end| end + 1);
+            span.end - line > 60_000
+        })
+    }
+
+    /// An error in what was written there.
+    pub fn new(origin: &Origin, message: impl Into<String>) -> Self {
+        Self {
+            is_warning: false,
+            path: String::new(),
+            message: message.into(),
+            place: origin.place().cloned(),
+            label: String::new(),
+            help: None,
+        }
+    }
+
+    /// A warning about what was written there.
+    pub fn warning(origin: &Origin, message: impl Into<String>) -> Self {
+        Self { is_warning: true, ..Self::new(origin, message) }
+    }
+
+    /// The same with the path of the setting.
+    pub fn at(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// The same with words under the underlined place.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The same with a remedy.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// What makes two problems the same: they say the same about the same place.
+    pub(crate) fn identity(&self) -> (String, String, Option<(String, usize, usize)>) {
+        let place = self.place.as_ref().map(|place| (place.source.name.clone(), place.span.start, place.span.end));
+        (self.path.clone(), self.message.clone(), place)
+    }
+
+    /// For programs: severity, setting, message, help and place.
+    pub fn to_json(&self) -> Json {
+        let mut json = json!({
+            "severity": if self.is_warning { "warning" } else { "error" },
+            "setting": self.path,
+            "message": self.message,
+            "help": self.help,
+        });
+        if let Some(place) = &self.place {
+            json["source"] = place.source.name.as_str().into();
+            json["line"] = place.line().into();
+            json["column"] = place.column().into();
+        }
+        json
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(if self.is_warning { miette::Severity::Warning } else { miette::Severity::Error })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.place.as_ref().map(|place| &*place.source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let place = self.place.as_ref()?;
+        let label = (!self.label.is_empty()).then(|| self.label.clone());
+        let mut span = place.span.clone();
+        // Nothing is drawn for an empty span behind the last character, so that is underlined.
+        if span.is_empty() && span.start == place.source.text.len() {
+            span.start -= place.source.text.chars().next_back().map_or(0, char::len_utf8);
+        }
+        Some(Box::new(std::iter::once(LabeledSpan::new(label, span.start, span.len()))))
+    }
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let inner = self.text.read_span(span, before, after)?;
+        let named = MietteSpanContents::new_named(
+            self.name.clone(),
+            inner.data(),
+            *inner.span(),
+            inner.line(),
+            inner.column(),
+            inner.line_count(),
+        );
+        Ok(Box::new(named))
+    }
+}
+
+/// Everything that is wrong with a recipe; never empty.
+#[derive(Debug, Clone)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// `Ok` if there are none.
+    pub fn check(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.0.iter()
+    }
+}
+
+impl From<Vec<Problem>> for Problems {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self(problems)
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(&one.message),
+            many => write!(f, "the recipe has {} problems", many.len()),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl Diagnostic for Problems {
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        Some(Box::new(self.0.iter().map(|p| p as &dyn Diagnostic)))
+    }
+}
+
+/// Problems as text for a person, each with the place underlined.
+pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize, colour: bool) -> String {
+    let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false);
+    let mut text = String::new();
+    for problem in problems {
+        // Writing to a string fails only if a span lies outside its source; say it plainly then.
+        let before = text.len();
+        if problem.lies_too_far_right() || handler.render_report(&mut text, problem).is_err() {
+            text.truncate(before);
+            text.push_str(&format!("  × {problem}\n"));
+            text.extend(problem.help.as_ref().map(|help| format!("  help: {help}\n")));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_place_is_underlined_and_the_remedy_follows() {
+        let source = Source {
+            name: "a.toml".into(),
+            text: "x = 1\nyy = 2\n".into(),
+            folder: Default::default(),
+            is_argument: false,
+        };
+        let origin = Origin::Written(Place::new(&Arc::new(source), 6..8));
+        let problem = Problem::new(&origin, "unknown setting `yy`").label("no such setting").help("did you mean `y`?");
+        let text = render([&problem], 80, false);
+        assert!(text.contains("a.toml:2:1") && text.contains("── no such setting"), "{text}");
+        assert!(text.contains("help: did you mean `y`?"), "{text}");
+        assert!(!text.contains('\u{1b}'), "no colour was asked for");
+        assert_eq!(problem.at("yy").to_json()["line"], 2);
+    }
+}

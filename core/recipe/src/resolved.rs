@@ -1,0 +1,69 @@
+//! A recipe with every default filled in.
+
+use crate::problems::{Problem, Problems};
+use crate::settings::{PluginFile, Recipe};
+use crate::tree::Node;
+use crate::{hash, render};
+
+/// A checked recipe with every default filled in.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The settings.
+    pub recipe: Recipe,
+    /// The settings with the origin of each.
+    pub tree: Node,
+    /// Settings that are valid but doubtful, as far as the recipe alone shows.
+    pub warnings: Vec<Problem>,
+    /// The libraries that its components come from; loaded libraries it uses nothing of are not
+    /// among them.
+    pub plugins_used: Vec<PluginFile>,
+}
+
+impl Resolved {
+    /// The same recipe with other values for settings that its components do not see, such as the
+    /// seed and labels.
+    pub(crate) fn with(&self, changes: impl IntoIterator<Item = (&'static str, Node)>) -> Result<Self, Problems> {
+        let mut changed = self.clone();
+        for (path, node) in changes {
+            changed.tree.set(path, node);
+        }
+        changed.recipe = typed(&changed.tree)?;
+        Ok(changed)
+    }
+
+    /// The whole recipe as TOML; it alone reproduces the run.
+    pub fn to_toml(&self) -> String {
+        render::toml(&self.tree)
+    }
+
+    /// The whole recipe as TOML with the origin of every value as a comment.
+    pub fn explain(&self) -> String {
+        render::explained(&self.tree)
+    }
+
+    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name, description and the
+    /// labels for tables.
+    pub fn hash(&self) -> String {
+        let used: Vec<_> = self.plugins_used.iter().map(|plugin| plugin.sha256.as_str()).collect();
+        hash::identity(&self.tree.to_json(), &used)
+    }
+
+    /// The first 8 digits of the hash, for folder names and lists.
+    pub fn short_hash(&self) -> String {
+        self.hash()[..8].to_string()
+    }
+
+    /// What the hash would be if the recipe's components were built in: equal for runs that differ
+    /// only in the contents of their plugins.
+    pub fn hash_without_plugins(&self) -> String {
+        hash::identity(&self.tree.to_json(), &[])
+    }
+}
+
+pub(crate) fn typed(tree: &Node) -> Result<Recipe, Problems> {
+    serde_path_to_error::deserialize(tree.to_json()).map_err(|error| {
+        // The schema accepted it, so this is rare; it still points somewhere.
+        let path = error.path().to_string();
+        Problem::new(&tree.origin_of(&path), format!("`{path}`: {}", error.inner())).at(path).into()
+    })
+}

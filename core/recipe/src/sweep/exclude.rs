@@ -1,0 +1,177 @@
+//! `exclude`: combinations that are not run.
+
+use crate::grid::{Named, named, value_text};
+use crate::problems::Problem;
+use crate::source::Origin;
+use crate::suggest;
+use crate::tree::{Node, Table, Value};
+use serde_json::Value as Json;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+/// Values shown in a message about an exclusion that fits nothing.
+const SHOWN: usize = 8;
+
+/// Runs that fit all of its conditions are left out.
+#[derive(Debug)]
+pub(crate) struct Exclusion {
+    conditions: Vec<Named>,
+    origin: Origin,
+    used: Cell<bool>,
+}
+
+/// What conditions are held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    /// The method's name.
+    pub method: &'a str,
+    /// The names of its case: as in `sweep.cases`, and with the values of the grid.
+    pub cases: [&'a str; 2],
+    /// The seed.
+    pub seed: u64,
+    /// The recipe with its defaults.
+    pub tree: &'a Node,
+}
+
+impl Exclusion {
+    /// Reads one entry of `sweep.exclude`.
+    pub fn read(node: Node, problems: &mut Vec<Problem>) -> Option<Self> {
+        let example = "for example `{ method = \"snr\", noise.ratio = 0.3 }`";
+        let origin = node.origin.clone();
+        let conditions = match node.value {
+            Value::Table(table) => named(table, Table::is_empty),
+            _ => {
+                let message = format!("`sweep.exclude` must hold tables of conditions, not {}", node.kind());
+                problems.push(Problem::new(&origin, message).at("sweep.exclude").help(example));
+                return None;
+            }
+        };
+        if conditions.is_empty() {
+            let problem = Problem::new(&origin, "this exclusion has no condition and would leave nothing");
+            problems.push(problem.at("sweep.exclude").label("fits every run").help(example));
+            return None;
+        }
+        Some(Self { conditions, origin, used: Cell::new(false) })
+    }
+
+    /// Whether the run is left out.
+    pub fn fits(&self, run: &Candidate) -> bool {
+        let fits = self.conditions.iter().all(|condition| {
+            actual(run, &condition.path()).iter().any(|actual| matches(&condition.node.to_json(), actual))
+        });
+        if fits {
+            self.used.set(true);
+        }
+        fits
+    }
+
+    /// What is wrong with an exclusion that left nothing out.
+    pub fn complaint(&self, runs: &[Candidate]) -> Option<Problem> {
+        if self.used.get() {
+            return None;
+        }
+        for condition in &self.conditions {
+            let path = condition.path();
+            let mut values: Vec<Json> = Vec::new();
+            for value in runs.iter().flat_map(|run| actual(run, &path)) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            if values.is_empty() {
+                return Some(unknown(condition, &path, runs));
+            }
+            if !values.iter().any(|value| matches(&condition.node.to_json(), value)) {
+                let message =
+                    format!("this exclusion fits no run: `{path}` is never `{}`", value_text(&condition.node));
+                let shown: Vec<_> = values.iter().take(SHOWN).map(text).collect();
+                let more = if values.len() > SHOWN { ", …" } else { "" };
+                let help = format!("`{path}` is {}{more}", suggest::quoted(shown.iter().map(String::as_str)));
+                let problem = Problem::new(&condition.node.origin, message).at("sweep.exclude");
+                return Some(problem.label("no run has this").help(help));
+            }
+        }
+        let message = "this exclusion fits no run: no run meets all of its conditions at once";
+        Some(Problem::new(&self.origin, message).at("sweep.exclude").help("leave it out, or correct its conditions"))
+    }
+}
+
+fn unknown(condition: &Named, path: &str, runs: &[Candidate]) -> Problem {
+    let mut paths = BTreeSet::from(["method".to_string(), "case".into(), "seed".into()]);
+    for run in runs {
+        leaves(run.tree, "", &mut paths);
+    }
+    let problem =
+        Problem::new(&condition.origin(), format!("this exclusion fits no run: no run has a setting `{path}`"))
+            .at("sweep.exclude")
+            .label("no such setting");
+    match suggest::nearest(path, paths.iter().map(String::as_str)) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None => problem.help("conditions are `method`, `case`, `seed` and settings of the recipe"),
+    }
+}
+
+fn leaves(node: &Node, path: &str, found: &mut BTreeSet<String>) {
+    match &node.value {
+        Value::Table(table) => table.iter().for_each(|entry| {
+            let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+            leaves(&entry.node, &below, found);
+        }),
+        _ => {
+            found.insert(path.to_string());
+        }
+    }
+}
+
+/// The values that a run has for a condition; none if it has no such setting.
+fn actual(run: &Candidate, path: &str) -> Vec<Json> {
+    match path {
+        "method" => vec![run.method.into()],
+        "case" => run.cases.iter().filter(|case| !case.is_empty()).map(|case| Json::from(*case)).collect(),
+        "seed" => vec![run.seed.into()],
+        _ => run.tree.find(path).map(|entry| entry.node.to_json()).into_iter().collect(),
+    }
+}
+
+/// A list of values fits each of them, unless the setting itself is a list.
+fn matches(wanted: &Json, actual: &Json) -> bool {
+    match (wanted, actual) {
+        (Json::Array(any), actual) if !actual.is_array() => any.iter().any(|wanted| matches(wanted, actual)),
+        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        _ => wanted == actual,
+    }
+}
+
+fn text(json: &Json) -> String {
+    json.as_str().map_or_else(|| json.to_string(), String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn exclusion(json: &Json) -> Exclusion {
+        let mut problems = Vec::new();
+        let read = Exclusion::read(Node::from_default(json).unwrap(), &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        read.unwrap()
+    }
+
+    #[test]
+    fn all_conditions_must_hold_and_lists_stand_for_any_value() {
+        let tree = Node::from_default(&json!({ "noise": { "ratio": 0.3, "seed": 1 } })).unwrap();
+        let run = Candidate { method: "ms", cases: ["noisy", "noisy, ratio=0.3"], seed: 4, tree: &tree };
+        for fitting in [
+            json!({ "method": "ms" }),
+            json!({ "method": ["snr", "ms"], "noise": { "ratio": 0.3 } }),
+            json!({ "noise.seed": 1.0, "case": "noisy" }),
+            json!({ "seed": [3, 4], "case": "noisy, ratio=0.3" }),
+        ] {
+            assert!(exclusion(&fitting).fits(&run), "{fitting}");
+        }
+        for other in [json!({ "method": "ms", "noise.ratio": 0.2 }), json!({ "seed": 3 }), json!({ "noise.x": 1 })] {
+            assert!(!exclusion(&other).fits(&run), "{other}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! From a sweep to its runs.
+
+use super::exclude::Candidate;
+use super::{MOST_RUNS, Sweep, Variation, read, take_arguments};
+use crate::catalogue::Catalogue;
+use crate::files::{self, Layer};
+use crate::grid::{Axis, Point, count, folder_name, points};
+use crate::plan::{Plan, Search, SweepRun, seed_node};
+use crate::problems::{Problem, Problems};
+use crate::resolved::Resolved;
+use crate::resolver::{Draft, Resolver};
+use crate::sets;
+use crate::source::Origin;
+use crate::tree::{Entry, Node, Table, Value};
+use crate::tune::{self, Tune};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Equal runs that are named before the rest is only counted.
+const TWINS_SHOWN: usize = 3;
+
+/// Reads a recipe and all runs its `[sweep]` and `[tune]` describe; a recipe without them
+/// describes itself.
+pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Plan, Problems> {
+    let mut layers = files::layers(path)?;
+    let mut arguments = sets::tables(sets)?;
+    let for_sweep = take_arguments(&mut arguments, "sweep");
+    let for_tune = take_arguments(&mut arguments, "tune");
+    let mut problems = Vec::new();
+    let sweep = read::take(&mut layers, for_sweep, &for_tune, &mut problems).unwrap_or_default();
+    // Else a `--set tune.trials=3` that is meant for the searches of methods would be one itself.
+    let only_methods_search = sweep.methods.iter().any(|method| method.tune.is_some());
+    let tune = tune::take(&mut layers, &for_tune, !only_methods_search, &mut problems);
+    // Slips in these two leave enough to find the others.
+    let is_harmless = |problem: &Problem| matches!(problem.path.as_str(), "sweep.exclude" | "sweep.seeds");
+    if !problems.iter().all(is_harmless) {
+        return Err(Problems::from(problems));
+    }
+
+    let tables = layers.iter().rev().take(1).map(|layer| &layer.table);
+    let named = arguments.iter().rev().chain(tables).find_map(|table| table.get_str("name")).map(str::to_string);
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = named.or(stem).unwrap_or_default();
+    let resolver = Resolver::new(catalogue);
+    let expansion = Expansion { path, layers, arguments, sweep, tune, name, resolver, problems, drafts: Vec::new() };
+    expansion.plan()
+}
+
+struct Expansion<'a, C> {
+    path: &'a Path,
+    layers: Vec<Layer>,
+    arguments: Vec<Table>,
+    sweep: Sweep,
+    tune: Option<Tune>,
+    name: String,
+    resolver: Resolver<'a, C>,
+    problems: Vec<Problem>,
+    /// Recipes of all combinations, those left out included, for complaints about exclusions.
+    drafts: Vec<(Combination, Node)>,
+}
+
+/// A method in a case at a point of the grid.
+#[derive(Debug, Clone)]
+struct Combination {
+    method: Option<usize>,
+    case: Option<usize>,
+    point: Point,
+}
+
+/// A combination that is run.
+struct Kept {
+    combination: Combination,
+    resolved: Resolved,
+    /// Places in the list of seeds.
+    seeds: Vec<usize>,
+    search: Option<usize>,
+}
+
+impl<C: Catalogue> Expansion<'_, C> {
+    fn plan(mut self) -> Result<Plan, Problems> {
+        self.refuse_too_many()?;
+        let mut kept = Vec::new();
+        let mut searches = Vec::new();
+        for combination in self.combinations() {
+            match self.keep(combination, &mut searches) {
+                Ok(one) => kept.extend(one),
+                // The other combinations may have problems too.
+                Err(problems) => self.problems.extend(problems.iter().cloned()),
+            }
+        }
+        self.complain_about_exclusions();
+        if kept.is_empty() && self.problems.is_empty() {
+            let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` leaves nothing to run");
+            self.problems.push(problem.at("sweep.exclude"));
+        }
+        self.checked()?;
+        let runs = self.runs(&kept)?;
+        self.refuse_twins(&runs);
+        self.checked()?;
+        Ok(Plan { name: folder_name(&[&self.name]), runs, searches })
+    }
+
+    fn checked(&mut self) -> Result<(), Problems> {
+        let mut seen = HashSet::new();
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.retain(|problem| seen.insert(problem.identity()));
+        Problems::check(problems)
+    }
+
+    fn refuse_too_many(&self) -> Result<(), Problems> {
+        let Sweep { methods, cases, seeds, axes, origin, .. } = &self.sweep;
+        let lists = [methods.len(), cases.len(), seeds.len(), count(axes)];
+        let runs = lists.into_iter().fold(1, |product: usize, n| product.saturating_mul(n.max(1)));
+        if runs <= MOST_RUNS {
+            return Ok(());
+        }
+        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are possible"));
+        Err(problem.at("sweep").help("vary fewer settings at once, or split the recipe").into())
+    }
+
+    fn combinations(&self) -> Vec<Combination> {
+        // Nothing stands for "as the recipe says".
+        let choices = |all: &[Variation]| -> Vec<Option<usize>> {
+            if all.is_empty() { vec![None] } else { (0..all.len()).map(Some).collect() }
+        };
+        let points = points(&self.sweep.axes);
+        let mut all = Vec::new();
+        for case in choices(&self.sweep.cases) {
+            for point in &points {
+                for method in choices(&self.sweep.methods) {
+                    all.push(Combination { method, case, point: point.clone() });
+                }
+            }
+        }
+        all
+    }
+
+    /// Resolves a combination unless it is left out for every seed.
+    fn keep(&mut self, combination: Combination, searches: &mut Vec<Search>) -> Result<Option<Kept>, Problems> {
+        let draft = self.draft(&combination, None)?;
+        let seeds = self.seeds_kept(&combination, &draft.tree);
+        if !self.sweep.exclude.is_empty() {
+            self.drafts.push((combination.clone(), draft.tree.clone()));
+        }
+        if seeds.is_empty() {
+            return Ok(None);
+        }
+        let own = combination.method.and_then(|method| self.sweep.methods[method].tune.clone());
+        let Some(tune) = own.or_else(|| self.tune.clone()) else {
+            return Ok(Some(Kept { resolved: draft.finish()?, combination, seeds, search: None }));
+        };
+        let search = self.search(&tune, &combination, &seeds)?;
+        // Until the search is over the recipe of its first trial stands in for the chosen one: without
+        // the searched settings the recipe may not even be complete.
+        let Some(resolved) = search.trials.first().map(|trial| trial.resolved.clone()) else { return Ok(None) };
+        searches.push(search);
+        Ok(Some(Kept { resolved, combination, seeds, search: Some(searches.len() - 1) }))
+    }
+
+    /// The trials of a combination whose settings are searched.
+    fn search(&mut self, tune: &Tune, combination: &Combination, seeds: &[usize]) -> Result<Search, Problems> {
+        let seeds: Vec<Option<(u64, Origin)>> = if self.sweep.seeds.is_empty() {
+            vec![None]
+        } else {
+            seeds.iter().map(|seed| Some(self.sweep.seeds[*seed].clone())).collect()
+        };
+        let probe = self.draft(combination, Some(&tune.probe()))?;
+        let mut trials = Vec::new();
+        for point in tune.candidates(&probe.tree) {
+            let resolved = self.draft(combination, Some(&point.table))?.finish()?;
+            trials.push((point, resolved));
+        }
+        let (method, case) = (self.method_name(combination), self.case_name(combination));
+        tune.search(method, case, trials, &seeds)
+    }
+
+    fn draft(&mut self, combination: &Combination, searched: Option<&Table>) -> Result<Draft<C>, Problems> {
+        let Combination { method, case, point } = combination;
+        let method = method.map(|i| &self.sweep.methods[i]);
+        let variations = [method, case.map(|i| &self.sweep.cases[i])];
+        let mut layers = self.layers.clone();
+        layers.extend(variations.into_iter().flatten().map(|variation| variation.layer.clone()));
+        let mut labels = Table::default();
+        let mut label = |key: &str, text: String| {
+            let node = Node { value: Value::String(text), origin: Origin::Default };
+            labels.insert(Entry { key: key.into(), key_origin: Origin::Default, node });
+        };
+        let case = self.case_name(combination);
+        let is_one_of_several = method.is_some() || case.is_some();
+        if is_one_of_several {
+            let method = method.map_or("", |method| method.name.as_str());
+            label("name", folder_name(&[&self.name, method, case.as_deref().unwrap_or_default()]));
+        }
+        if let Some(method) = method {
+            label("method", method.name.clone());
+        }
+        if let Some(case) = case {
+            label("case", case);
+        }
+        let mut arguments = vec![point.table.clone()];
+        arguments.extend(searched.cloned());
+        arguments.extend(self.arguments.iter().cloned());
+        // Last, since a name from the command line is that of the whole sweep.
+        arguments.push(labels);
+        self.resolver.draft(self.path, layers, arguments)
+    }
+
+    fn method_name(&self, combination: &Combination) -> String {
+        combination.method.map_or_else(|| self.name.clone(), |i| self.sweep.methods[i].name.clone())
+    }
+
+    /// The named case and the values of the grid, e.g. `clean, size=64`.
+    fn case_name(&self, combination: &Combination) -> Option<String> {
+        let named = combination.case.map(|i| self.sweep.cases[i].name.as_str());
+        let label = Some(combination.point.label.as_str()).filter(|label| !label.is_empty());
+        let parts: Vec<_> = named.into_iter().chain(label).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// The places of the seeds for which a combination is run.
+    fn seeds_kept(&self, combination: &Combination, tree: &Node) -> Vec<usize> {
+        let (method, case) = (self.method_name(combination), self.case_name(combination));
+        let kept = |(_, seed): &(usize, u64)| {
+            let candidate = self.candidate(combination, &method, case.as_deref(), *seed, tree);
+            // Every exclusion is tried, so that each knows whether it was of use.
+            self.sweep.exclude.iter().filter(|exclusion| exclusion.fits(&candidate)).count() == 0
+        };
+        self.seeds(tree).into_iter().enumerate().filter(kept).map(|(place, _)| place).collect()
+    }
+
+    fn seeds(&self, tree: &Node) -> Vec<u64> {
+        if !self.sweep.seeds.is_empty() {
+            return self.sweep.seeds.iter().map(|(seed, _)| *seed).collect();
+        }
+        match tree.find("seed").map(|entry| &entry.node.value) {
+            Some(Value::Integer(seed)) => vec![u64::try_from(*seed).unwrap_or(0)],
+            _ => vec![0],
+        }
+    }
+
+    fn candidate<'c>(
+        &'c self,
+        combination: &Combination,
+        method: &'c str,
+        case: Option<&'c str>,
+        seed: u64,
+        tree: &'c Node,
+    ) -> Candidate<'c> {
+        let named = combination.case.map_or("", |i| self.sweep.cases[i].name.as_str());
+        Candidate { method, cases: [named, case.unwrap_or_default()], seed, tree }
+    }
+
+    fn complain_about_exclusions(&mut self) {
+        let names: Vec<_> = self.drafts.iter().map(|(c, _)| (self.method_name(c), self.case_name(c))).collect();
+        let mut candidates = Vec::new();
+        for ((combination, tree), (method, case)) in self.drafts.iter().zip(&names) {
+            for seed in self.seeds(tree) {
+                candidates.push(self.candidate(combination, method, case.as_deref(), seed, tree));
+            }
+        }
+        let complaints = self.sweep.exclude.iter().filter_map(|exclusion| exclusion.complaint(&candidates));
+        let complaints: Vec<_> = complaints.collect();
+        self.problems.extend(complaints);
+    }
+
+    fn runs(&self, kept: &[Kept]) -> Result<Vec<SweepRun>, Problems> {
+        let mut runs = Vec::new();
+        for place in 0..self.sweep.seeds.len().max(1) {
+            for Kept { combination, resolved, seeds, search } in kept {
+                if !seeds.contains(&place) {
+                    continue;
+                }
+                let seed = self.sweep.seeds.get(place).map(|(seed, origin)| ("seed", seed_node(*seed, origin)));
+                runs.push(SweepRun {
+                    method: self.method_name(combination),
+                    case: self.case_name(combination),
+                    resolved: resolved.with(seed)?,
+                    search: *search,
+                });
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Two runs that compute the same are a slip: a method listed under two names, or an argument
+    /// that overrides what a grid varies.
+    fn refuse_twins(&mut self, runs: &[SweepRun]) {
+        let title = |run: &SweepRun| match &run.case {
+            Some(case) => format!("`{}` ({case})", run.method),
+            None => format!("`{}`", run.method),
+        };
+        let mut known: HashMap<(String, u64), &SweepRun> = HashMap::new();
+        let mut twins = Vec::new();
+        for run in runs.iter().filter(|run| run.search.is_none()) {
+            let key = (run.resolved.hash(), run.resolved.recipe.seed);
+            match known.get(&key) {
+                Some(first) => twins.push((*first, run)),
+                None => drop(known.insert(key, run)),
+            }
+        }
+        // One seed stands for all.
+        let seed = twins.first().map(|(_, run)| run.resolved.recipe.seed);
+        twins.retain(|(_, run)| Some(run.resolved.recipe.seed) == seed);
+        for (first, second) in twins.iter().take(TWINS_SHOWN) {
+            let mut message = format!("{} and {} are the same run", title(first), title(second));
+            if first.method == second.method && first.case == second.case {
+                message = format!("{} is the same run for several seeds", title(first));
+            }
+            let of_method = self.sweep.methods.iter().find(|m| m.name == second.method && first.method != m.name);
+            let of_case = self.sweep.cases.iter().find(|case| {
+                let name = |run: &SweepRun| run.case.as_ref().is_some_and(|c| c.starts_with(&case.name));
+                name(second) && !name(first)
+            });
+            let axis = self.sweep.axes.first().map(Axis::origin);
+            let origin = of_method.or(of_case).map(|variation| variation.origin.clone()).or(axis);
+            let problem = Problem::new(&origin.unwrap_or_else(|| self.sweep.origin.clone()), message);
+            let help = "every setting of the two is equal; leave one out, `exclude` it, or drop the `--set` that \
+                        overrides what differs";
+            self.problems.push(problem.at("sweep").label("nothing new").help(help));
+        }
+        if twins.len() > TWINS_SHOWN {
+            let message = format!("and {} more pairs of runs that are the same", twins.len() - TWINS_SHOWN);
+            self.problems.push(Problem::new(&self.sweep.origin, message).at("sweep"));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A recipe as a tree in which every key and every value remembers where it was written.
+
+use crate::source::Origin;
+use serde_json::Value as Json;
+
+/// A value and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What TOML can say.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Text.
+    String(String),
+    /// A whole number; wider than any setting, so that a schema can say what is too large.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A date or time. No setting is one, but TOML has them.
+    Datetime(String),
+    /// A list.
+    Array(Vec<Node>),
+    /// A table.
+    Table(Table),
+}
+
+/// One setting of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub key: String,
+    /// Where the name was written.
+    pub key_origin: Origin,
+    /// Its value.
+    pub node: Node,
+}
+
+/// What a table said before a later source chose another variant, and nothing of it was kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replaced {
+    /// The earlier variant, e.g. `sgd`.
+    pub variant: String,
+    /// Where it had been chosen.
+    pub origin: Origin,
+}
+
+/// Settings in order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    entries: Vec<Entry>,
+    /// Set by merging, for better messages about settings that are now missing.
+    pub replaced: Option<Replaced>,
+}
+
+impl Table {
+    /// The setting of that name.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The setting of that name, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.key == key)
+    }
+
+    /// The setting of that name if it is a string.
+    pub fn get_str(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.node.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Adds a setting, in the place of one of the same name if there is one.
+    pub fn insert(&mut self, entry: Entry) {
+        match self.get_mut(&entry.key) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// The table of that name, made if there is nothing of that name; `None` if it is something else.
+    pub fn below(&mut self, key: &str) -> Option<&mut Table> {
+        if self.get(key).is_none() {
+            let node = Node { value: Value::Table(Table::default()), origin: Origin::Default };
+            self.insert(Entry { key: key.into(), key_origin: Origin::Default, node });
+        }
+        match &mut self.get_mut(key)?.node.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Takes a setting out.
+    pub fn remove(&mut self, key: &str) -> Option<Entry> {
+        let index = self.entries.iter().position(|e| e.key == key)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// Whether it has no settings.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All settings in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
+        self.entries.iter()
+    }
+}
+
+impl IntoIterator for Table {
+    type Item = Entry;
+    type IntoIter = std::vec::IntoIter<Entry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl Node {
+    /// Where a setting was written; for a default, where the nearest table around it was.
+    pub fn origin_of(&self, path: &str) -> Origin {
+        let mut path = path;
+        loop {
+            match self.find(path) {
+                Some(entry) if entry.node.origin.place().is_some() && entry.node.as_table().is_none() => {
+                    return entry.node.origin.clone();
+                }
+                Some(Entry { node, .. }) => {
+                    let name = node.as_table().and_then(|t| t.get("name").or_else(|| t.get("source")));
+                    if let Some(name) = name.filter(|entry| entry.node.origin.place().is_some()) {
+                        return name.node.origin.clone();
+                    }
+                }
+                None => {}
+            }
+            match path.rsplit_once('.') {
+                Some((parent, _)) => path = parent,
+                None => return Origin::Default,
+            }
+        }
+    }
+
+    /// A default, from a schema; `None` for JSON's null, which TOML has not.
+    pub fn from_default(json: &Json) -> Option<Self> {
+        let value = match json {
+            Json::Null => return None,
+            Json::Bool(b) => Value::Boolean(*b),
+            Json::String(s) => Value::String(s.clone()),
+            Json::Number(n) => match n.as_i128() {
+                Some(i) => Value::Integer(i),
+                None => Value::Float(n.as_f64()?),
+            },
+            Json::Array(items) => Value::Array(items.iter().filter_map(Self::from_default).collect()),
+            Json::Object(map) => {
+                let mut table = Table::default();
+                for (key, value) in map {
+                    if let Some(node) = Self::from_default(value) {
+                        table.insert(Entry { key: key.clone(), key_origin: Origin::Default, node });
+                    }
+                }
+                Value::Table(table)
+            }
+        };
+        Some(Self { value, origin: Origin::Default })
+    }
+
+    /// The same as JSON. Numbers that JSON cannot hold become null; validation has refused them.
+    pub fn to_json(&self) -> Json {
+        match &self.value {
+            Value::String(s) | Value::Datetime(s) => Json::from(s.as_str()),
+            Value::Integer(i) => serde_json::Number::from_i128(*i).map_or(Json::Null, Json::Number),
+            Value::Float(f) => Json::from(*f),
+            Value::Boolean(b) => Json::from(*b),
+            Value::Array(items) => items.iter().map(Self::to_json).collect(),
+            Value::Table(table) => table.iter().map(|e| (e.key.clone(), e.node.to_json())).collect(),
+        }
+    }
+
+    /// The table, if it is one.
+    pub fn as_table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The setting at a dotted path such as `loss.lambda.start`.
+    pub fn find(&self, path: &str) -> Option<&Entry> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let entry = self.as_table()?.get(first)?;
+        rest.map_or(Some(entry), |rest| entry.node.find(rest))
+    }
+
+    /// Puts a setting at a dotted path of tables that are there.
+    pub fn set(&mut self, path: &str, node: Node) {
+        let Value::Table(table) = &mut self.value else { return };
+        match path.split_once('.') {
+            Some((first, rest)) => {
+                if let Some(entry) = table.get_mut(first) {
+                    entry.node.set(rest, node);
+                }
+            }
+            None => table.insert(Entry { key: path.into(), key_origin: node.origin.clone(), node }),
+        }
+    }
+
+    /// What kind of value it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self.value {
+            Value::String(_) => "a string",
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a decimal number",
+            Value::Boolean(_) => "a boolean",
+            Value::Datetime(_) => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_comes_back_without_its_nulls() {
+        let json = json!({ "a": { "b": [1, 2.5, "x"], "c": true }, "seed": u64::MAX, "none": null });
+        let node = Node::from_default(&json).unwrap();
+        let mut expected = json;
+        expected.as_object_mut().unwrap().remove("none");
+        assert_eq!(node.to_json(), expected);
+    }
+
+    #[test]
+    fn a_dotted_path_leads_to_its_setting() {
+        let node = Node::from_default(&json!({ "a": { "b": { "c": 3 } } })).unwrap();
+        assert_eq!(node.find("a.b.c").unwrap().node.value, Value::Integer(3));
+        assert!(node.find("a.x").is_none());
+        assert!(node.find("a.b.c.d").is_none());
+    }
+}

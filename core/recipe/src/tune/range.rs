@@ -1,0 +1,95 @@
+//! From where a random search draws the values of one setting.
+
+use crate::grid::Named;
+use crate::problems::Problem;
+use crate::source::Origin;
+use crate::tree::{Node, Value};
+use curricle_rng::stream;
+use rand::RngExt;
+
+/// The values a setting may have.
+#[derive(Debug, Clone)]
+pub enum Range {
+    /// One of these.
+    Choices(Vec<Node>),
+    /// A number, or the logarithm of one, evenly spread.
+    Between { low: f64, high: f64, log: bool },
+}
+
+impl Range {
+    /// Reads the range of a setting.
+    pub fn read(named: &Named, problems: &mut Vec<Problem>) -> Option<Self> {
+        let path = format!("tune.random.{}", named.path());
+        let example = "for example `{ min = 1e-4, max = 1e-2, log = true }`, or a list of choices";
+        let mut wrong = |origin: &Origin, what: &str| {
+            problems.push(Problem::new(origin, format!("`{path}` {what}")).at(path.as_str()).help(example));
+            None
+        };
+        let table = match &named.node.value {
+            Value::Array(choices) if !choices.is_empty() => return Some(Self::Choices(choices.clone())),
+            Value::Table(table) => table,
+            _ => return wrong(&named.node.origin, "must be a range or a list of choices"),
+        };
+        if let Some(other) = table.iter().find(|entry| !["min", "max", "log"].contains(&entry.key.as_str())) {
+            return wrong(&other.key_origin, &format!("has no `{}`", other.key));
+        }
+        let number = |key: &str| match table.get(key).map(|entry| &entry.node.value) {
+            Some(Value::Integer(number)) => Some(*number as f64),
+            Some(Value::Float(number)) if number.is_finite() => Some(*number),
+            _ => None,
+        };
+        let log = match table.get("log").map(|entry| &entry.node.value) {
+            None => false,
+            Some(Value::Boolean(log)) => *log,
+            Some(_) => return wrong(&named.node.origin, "must have `true` or `false` for `log`"),
+        };
+        match (number("min"), number("max")) {
+            (Some(low), Some(high)) if low < high && !(log && low <= 0.0) => Some(Self::Between { low, high, log }),
+            (Some(low), Some(high)) if low < high => {
+                wrong(&named.node.origin, "must have `min` above 0 with `log = true`")
+            }
+            (Some(_), Some(_)) => wrong(&named.node.origin, "must have `min` below `max`"),
+            _ => wrong(&named.node.origin, "must have numbers for `min` and `max`"),
+        }
+    }
+
+    /// The value of a trial. Every setting has a stream of its own: another one beside it leaves
+    /// its values as they are.
+    pub fn draw(&self, seed: u64, path: &str, trial: u64, whole: bool, origin: &Origin) -> Node {
+        let mut rng = stream(seed, &format!("tune {path}"), trial, 0);
+        match self {
+            Self::Choices(choices) => choices[rng.random_range(0..choices.len())].clone(),
+            Self::Between { low, high, log } => {
+                let share: f64 = rng.random();
+                let between = |low: f64, high: f64| match log {
+                    true => (low.ln() + share * (high.ln() - low.ln())).exp(),
+                    false => low + share * (high - low),
+                };
+                let value = match whole {
+                    // Half a unit more on both sides gives the ends the same share as the others.
+                    true => {
+                        let (low, high) = (low.ceil(), high.floor());
+                        let bottom = if *log { (low - 0.5).max(0.5 * low) } else { low - 0.5 };
+                        let drawn = between(bottom, high + 0.5).round();
+                        Value::Integer(drawn.clamp(low, high.max(low)) as i128)
+                    }
+                    false => Value::Float(readable(between(*low, *high)).clamp(*low, *high)),
+                };
+                Node { value, origin: origin.clone() }
+            }
+        }
+    }
+}
+
+/// Four significant digits: nobody wants to read or type more of a random number.
+fn readable(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn drawn_numbers_are_short() {
+        assert_eq!(super::readable(0.001_234_567), 0.001_235);
+    }
+}

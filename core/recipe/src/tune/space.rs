@@ -1,0 +1,149 @@
+//! What a search tries: a grid, or random values in ranges.
+
+use super::range::Range;
+use crate::grid::{self, Axis, Named, Point, named, short_names, value_text};
+use crate::problems::Problem;
+use crate::source::Origin;
+use crate::tree::{Entry, Node, Table, Value};
+use std::collections::HashSet;
+
+/// Trials of one search; more are a slip.
+const MOST_TRIALS: usize = 10_000;
+
+/// What is tried.
+#[derive(Debug, Clone)]
+pub enum Space {
+    /// All of these.
+    Grid(Vec<Point>),
+    /// As many draws from these ranges; the streams are the seed's.
+    Random { searched: Vec<(Named, Range)>, trials: u64, seed: u64 },
+}
+
+impl Space {
+    /// Takes the settings of the search out of `[tune]`.
+    pub fn read(table: &mut Table, origin: &Origin, problems: &mut Vec<Problem>) -> Option<Self> {
+        let trials = table.get("trials").map(|entry| entry.key_origin.clone());
+        let (count, seed) = (number(table, "trials", problems), number(table, "seed", problems));
+        match (table.remove("grid"), table.remove("random")) {
+            (Some(grid), None) => {
+                if let Some(origin) = trials {
+                    let problem = Problem::new(&origin, "`tune.trials` is for `random`; a grid has as many as it has");
+                    problems.push(problem.at("tune.trials").help("leave it out"));
+                }
+                let axes: Vec<Axis> = grid::grid(grid, "tune.grid", problems);
+                grid::refuse_overlaps(&axes, "tune.grid", problems);
+                if grid::count(&axes) > MOST_TRIALS {
+                    let message = format!(
+                        "`tune.grid` has {} combinations; at most {MOST_TRIALS} are possible",
+                        grid::count(&axes)
+                    );
+                    problems.push(Problem::new(origin, message).at("tune.grid").help("use `random` instead"));
+                    return None;
+                }
+                Some(Self::Grid(grid::points(&axes)))
+            }
+            (None, Some(random)) => {
+                let searched = ranges(random, problems);
+                match count {
+                    Some(trials) if trials > 0 && trials <= MOST_TRIALS as u64 => {
+                        Some(Self::Random { searched, trials, seed: seed.unwrap_or(0) })
+                    }
+                    _ => {
+                        let message = format!("`tune.random` needs `trials`, from 1 to {MOST_TRIALS}");
+                        problems
+                            .push(Problem::new(origin, message).at("tune.trials").help("for example `trials = 20`"));
+                        None
+                    }
+                }
+            }
+            (grid, _) => {
+                let what = if grid.is_some() { "has both `grid` and `random`" } else { "does not say what to search" };
+                let help = "for example `grid = { loss.eta = [0.5, 1, 2] }`, or `random = { optimizer.lr = { min = 1e-4, \
+                            max = 1e-2, log = true } }` with `trials = 20`";
+                problems.push(Problem::new(origin, format!("`[tune]` {what}")).at("tune").help(help));
+                None
+            }
+        }
+    }
+
+    /// Settings with whole numbers for all ranges: what comes out of the schema a whole number
+    /// again is a setting that takes nothing else.
+    pub fn probe(&self) -> Table {
+        let mut table = Table::default();
+        match self {
+            Space::Grid(points) => table.clone_from(&points[0].table),
+            Space::Random { searched, .. } => {
+                for (named, range) in searched {
+                    let node = match range {
+                        Range::Choices(choices) => choices[0].clone(),
+                        Range::Between { low, .. } => {
+                            Node { value: Value::Integer(low.ceil() as i128), origin: named.node.origin.clone() }
+                        }
+                    };
+                    named.put(&node, &mut table);
+                }
+            }
+        }
+        table
+    }
+
+    /// What is tried, given the recipe with the probe's settings.
+    pub fn candidates(&self, probed: &Node) -> Vec<Point> {
+        let (searched, trials, seed) = match self {
+            Space::Grid(points) => return points.clone(),
+            Space::Random { searched, trials, seed } => (searched, *trials, *seed),
+        };
+        let paths: Vec<_> = searched.iter().map(|(named, _)| named.path()).collect();
+        let names = short_names(&paths);
+        let mut points: Vec<Point> = Vec::new();
+        let mut seen = HashSet::new();
+        for trial in 0..trials {
+            let mut point = Point::default();
+            for ((named, range), (path, name)) in searched.iter().zip(paths.iter().zip(&names)) {
+                let whole = probed.find(path).is_some_and(|entry| matches!(entry.node.value, Value::Integer(_)));
+                let value = range.draw(seed, path, trial, whole, &named.node.origin);
+                named.put(&value, &mut point.table);
+                let separator = if point.label.is_empty() { "" } else { ", " };
+                point.label.push_str(&format!("{separator}{name}={}", value_text(&value)));
+                point.settings.push((path.clone(), value));
+            }
+            // Few choices are soon drawn twice, and a run that is known says nothing new.
+            if seen.insert(point.label.clone()) {
+                points.push(point);
+            }
+        }
+        points
+    }
+}
+
+fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(Named, Range)> {
+    let Value::Table(table) = entry.node.value else {
+        let message = format!("`tune.random` must be a table of settings with their ranges, not {}", entry.node.kind());
+        problems.push(Problem::new(&entry.node.origin, message).at("tune.random"));
+        return Vec::new();
+    };
+    // `{ min = 1, max = 5 }` is a range; `lambda = { max = { … } }` leads on to one.
+    let is_range = |table: &Table| {
+        table.iter().any(|entry| entry.key == "min" || entry.key == "max")
+            && table.iter().all(|entry| entry.node.as_table().is_none())
+    };
+    let all = named(table, is_range);
+    if all.is_empty() {
+        problems.push(Problem::new(&entry.node.origin, "`tune.random` names no setting").at("tune.random"));
+    }
+    all.into_iter().filter_map(|named| Some((named.clone(), Range::read(&named, problems)?))).collect()
+}
+
+/// Takes a setting that must be a whole number.
+fn number(table: &mut Table, key: &str, problems: &mut Vec<Problem>) -> Option<u64> {
+    let entry = table.remove(key)?;
+    let value = match entry.node.value {
+        Value::Integer(value) => u64::try_from(value).ok(),
+        _ => None,
+    };
+    if value.is_none() {
+        let message = format!("`tune.{key}` must be a whole number from 0");
+        problems.push(Problem::new(&entry.node.origin, message).at(format!("tune.{key}")));
+    }
+    value
+}

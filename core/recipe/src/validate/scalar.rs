@@ -1,0 +1,126 @@
+//! Strings and numbers.
+
+use super::Walk;
+use crate::limits::{Limits, whole_numbers};
+use crate::problems::Problem;
+use crate::source::Origin;
+use crate::tree::{Node, Value};
+use serde_json::Value as Json;
+use std::path::{Component, Path, PathBuf};
+
+impl Walk<'_> {
+    /// A value of the wrong type, with the remedy where the slip is a common one.
+    pub(super) fn mismatch(&mut self, node: &Node, wanted: &str, path: &str) {
+        let problem = Problem::new(&node.origin, format!("`{path}` must be {wanted}, not {}", node.kind()))
+            .at(path)
+            .label(format!("this is {}", node.kind()));
+        let help = match &node.value {
+            Value::String(text) if wanted.contains("number") && text.parse::<f64>().is_ok() => {
+                Some(format!("write the number without quotes: `{text}`"))
+            }
+            Value::String(text) if wanted.contains("`true`") && matches!(text.as_str(), "true" | "false") => {
+                Some(format!("write it without quotes: `{text}`"))
+            }
+            Value::Float(f) if wanted.contains("whole number") && f.fract() == 0.0 => Some(format!("write `{f:.0}`")),
+            Value::Integer(i) if wanted.contains("`true`") && (0..=1).contains(i) => {
+                Some(format!("write `{}`", *i == 1))
+            }
+            value if wanted.starts_with("a list") && !matches!(value, Value::Table(_)) => {
+                Some("put it in brackets: `[…]`".to_string())
+            }
+            _ => None,
+        };
+        self.problems.push(match help {
+            Some(help) => problem.help(help),
+            None => problem,
+        });
+    }
+
+    pub(super) fn integer(&mut self, value: i128, origin: &Origin, rule: &Json, path: &str) {
+        let limits = Limits::of(rule);
+        let (low, high) = whole_numbers(rule["format"].as_str());
+        if !limits.allow(value as f64) {
+            self.out_of_range(&value.to_string(), limits, origin, path);
+        } else if !(low..=high).contains(&value) {
+            let message = format!("`{path}` must lie between {low} and {high}, not be {value}");
+            self.problems.push(Problem::new(origin, message).at(path).label("does not fit"));
+        }
+    }
+
+    pub(super) fn float(&mut self, value: f64, origin: &Origin, rule: &Json, path: &str) {
+        let limits = Limits::of(rule);
+        if !value.is_finite() {
+            let message = format!("`{path}` must be a finite number");
+            self.problems.push(Problem::new(origin, message).at(path).label("not finite, or too large"));
+        } else if !limits.allow(value) {
+            self.out_of_range(&value.to_string(), limits, origin, path);
+        }
+    }
+
+    fn out_of_range(&mut self, value: &str, limits: Limits, origin: &Origin, path: &str) {
+        let wanted = limits.describe().unwrap_or_default();
+        let message = format!("`{path}` must be {wanted}, not {value}");
+        self.problems.push(Problem::new(origin, message).at(path).label("out of range"));
+    }
+
+    /// Paths are relative to the recipe that names them; once resolved they are absolute, so that
+    /// the resolved recipe can be moved to the run's folder.
+    pub(super) fn string(&mut self, text: String, origin: &Origin, rule: &Json, path: &str) -> String {
+        let Some(place) = origin.place().filter(|_| rule["x-path"] == true) else { return text };
+        if text.is_empty() {
+            self.problems.push(Problem::new(origin, format!("`{path}` must name a file")).at(path).label("empty"));
+            return text;
+        }
+        match absolute(&place.source.folder.join(&text)) {
+            Some(absolute) => absolute,
+            None => {
+                let message = format!("`{path}` leads to a folder whose name is not Unicode");
+                self.problems.push(Problem::new(origin, message).at(path).help("move the data to another folder"));
+                text
+            }
+        }
+    }
+
+    /// A value no schema says anything about; it must still be something JSON can carry.
+    pub(super) fn unruled(&mut self, node: Node, path: &str) -> Node {
+        match &node.value {
+            Value::Float(f) if !f.is_finite() => self.float(*f, &node.origin, &Json::Null, path),
+            Value::Integer(i) => self.integer(*i, &node.origin, &Json::Null, path),
+            Value::Datetime(_) => self.mismatch(&node, "a string, number, boolean, list or table", path),
+            Value::Array(items) => items.iter().for_each(|item| {
+                self.unruled(item.clone(), path);
+            }),
+            Value::Table(table) => table.iter().for_each(|entry| {
+                self.unruled(entry.node.clone(), &format!("{path}.{}", entry.key));
+            }),
+            _ => {}
+        }
+        node
+    }
+}
+
+/// The absolute form of a path, without `.` and `..`; symbolic links stay as they are.
+fn absolute(path: &Path) -> Option<String> {
+    let mut result = PathBuf::new();
+    for component in std::path::absolute(path).ok()?.components() {
+        match component {
+            Component::ParentDir => {
+                result.pop();
+            }
+            Component::CurDir => {}
+            other => result.push(other),
+        }
+    }
+    result.into_os_string().into_string().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_paths_have_no_dots_left() {
+        assert_eq!(absolute(Path::new("/a/b/../c/./d.safetensors")).unwrap(), "/a/c/d.safetensors");
+        assert!(absolute(Path::new("x.csv")).unwrap().ends_with("/x.csv"));
+    }
+}

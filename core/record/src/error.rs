@@ -1,0 +1,60 @@
+//! What can be wrong with the files of a run.
+
+use std::path::{Path, PathBuf};
+
+/// Result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a file of a run could not be read, written or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused to read or write a file.
+    #[error("cannot {action} `{path}`: {source}")]
+    File {
+        /// `read`, `write`, `create`, …
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file was read but its contents are not what they should be.
+    #[error("`{path}`: {message}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how to fix it.
+        message: String,
+    },
+    /// Another process is working on the same run.
+    #[error("another process is working on `{0}`; wait for it, or choose another folder with `--out`")]
+    Busy(PathBuf),
+    /// A run was started under conditions that no longer hold.
+    #[error(
+        "`{folder}` was started with different {what} (`{before}`, now `{now}`) and cannot be resumed; `--force` \
+         starts it again"
+    )]
+    NotResumable {
+        /// The folder of the run.
+        folder: PathBuf,
+        /// What changed.
+        what: &'static str,
+        /// Its value or hash when the run started.
+        before: String,
+        /// Its value or hash now.
+        now: String,
+    },
+}
+
+impl Error {
+    /// A failed file operation, for use with `map_err`.
+    pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.as_ref().to_path_buf();
+        move |source| Error::File { action, path, source }
+    }
+
+    /// A file whose contents are wrong.
+    pub fn format(path: impl AsRef<Path>, message: impl Into<String>) -> Error {
+        Error::Format { path: path.as_ref().to_path_buf(), message: message.into() }
+    }
+}

@@ -1,0 +1,259 @@
+//! The folder of one run.
+
+use crate::metrics_file::{self, Scalar};
+use crate::{Error, FORMAT, Manifest, Result, RunResult, files};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A process that only looks whether a folder is locked holds the lock for a moment; try again this often.
+const ATTEMPTS: usize = 5;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
+
+const RESULT: &str = "result.json";
+const MODEL: &str = "model.safetensors";
+const CHECKPOINTS: &str = "checkpoints";
+const LOCK: &str = ".lock";
+
+/// The folder of a run: the path of every file in it, and the readers of those files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+/// A run folder that this process alone may write to, until the value is dropped.
+#[derive(Debug)]
+pub struct LockedRun {
+    folder: RunFolder,
+    // Held until the run ends, however it ends: the system releases it with the process.
+    _lock: File,
+}
+
+impl RunFolder {
+    /// The run in this folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The folder of a run below `out`: `<out>/<name>/<hash>/seed-<seed>`.
+    pub fn below(out: &Path, name: &str, hash: &str, seed: u64) -> Self {
+        let short = hash.get(..8).unwrap_or(hash);
+        Self::new(out.join(name).join(short).join(format!("seed-{seed}")))
+    }
+
+    /// The run that a path names: its folder, or the `result.json` in it, to which shells complete.
+    pub fn named_by(path: &Path) -> Self {
+        match path.file_name() {
+            Some(name) if name == RESULT => {
+                Self::new(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            }
+            _ => Self::new(path),
+        }
+    }
+
+    /// Whether the folder belongs to a run, finished or not.
+    pub fn is_run(&self) -> bool {
+        [self.result(), self.manifest(), self.recipe()].iter().any(|file| file.is_file())
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `recipe.toml`: the resolved recipe; it alone reproduces the run.
+    pub fn recipe(&self) -> PathBuf {
+        self.path.join("recipe.toml")
+    }
+
+    /// `manifest.json`: what the run was made with; written before training.
+    pub fn manifest(&self) -> PathBuf {
+        self.path.join("manifest.json")
+    }
+
+    /// `result.json`: what the run came to; written last.
+    pub fn result(&self) -> PathBuf {
+        self.path.join(RESULT)
+    }
+
+    /// `metrics.jsonl`: every scalar and histogram.
+    pub fn metrics(&self) -> PathBuf {
+        self.path.join("metrics.jsonl")
+    }
+
+    /// `labels.csv`: the training labels, original and noisy.
+    pub fn labels(&self) -> PathBuf {
+        self.path.join("labels.csv")
+    }
+
+    /// `samples.csv`: weights and diagnostics of each training sample.
+    pub fn samples(&self) -> PathBuf {
+        self.path.join("samples.csv")
+    }
+
+    /// `model.safetensors`: the trained network.
+    pub fn model(&self) -> PathBuf {
+        self.path.join(MODEL)
+    }
+
+    /// `checkpoints`: what a stopped run is resumed from.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
+    }
+
+    /// `retrieval.png`: test samples and their nearest neighbours.
+    pub fn retrieval(&self) -> PathBuf {
+        self.path.join("retrieval.png")
+    }
+
+    /// `log.txt`: what happened.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log.txt")
+    }
+
+    /// `error.txt`: why the last attempt failed; the next attempt removes it.
+    pub fn error(&self) -> PathBuf {
+        self.path.join("error.txt")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.path.join(LOCK)
+    }
+
+    /// The run that a model file belongs to: its `model.safetensors`, or a file in its `checkpoints`.
+    pub fn of_model_file(file: &Path) -> Option<Self> {
+        let parent = file.parent()?;
+        let folder = match file.file_name() {
+            Some(name) if name == MODEL => parent,
+            _ if parent.file_name().is_some_and(|name| name == CHECKPOINTS) => parent.parent()?,
+            _ => return None,
+        };
+        let run = Self::new(folder);
+        run.recipe().exists().then_some(run)
+    }
+
+    /// The result of the run, if it is finished.
+    pub fn read_result(&self) -> Result<Option<RunResult>> {
+        let path = self.result();
+        let unusable =
+            |what: &str| Error::format(&path, format!("{what}; `curricle run` with `--force` makes the run again"));
+        let result: Option<RunResult> = files::read_json(&path).map_err(|error| match error {
+            Error::Format { message, .. } => unusable(&message),
+            other => other,
+        })?;
+        match &result {
+            Some(result) if result.format != FORMAT => {
+                Err(unusable(&format!("has format {}, and this program reads format {FORMAT}", result.format)))
+            }
+            _ => Ok(result),
+        }
+    }
+
+    /// The manifest of the run, if it was started.
+    pub fn read_manifest(&self) -> Result<Option<Manifest>> {
+        let manifest: Option<Manifest> = files::read_json(&self.manifest())?;
+        match &manifest {
+            Some(manifest) if manifest.format != FORMAT => Err(Error::format(
+                self.manifest(),
+                format!("has format {}, and this program reads format {FORMAT}", manifest.format),
+            )),
+            _ => Ok(manifest),
+        }
+    }
+
+    /// Every scalar of the run, in the order they were logged.
+    pub fn read_metrics(&self) -> Result<Vec<Scalar>> {
+        metrics_file::read(&self.metrics())
+    }
+
+    /// Whether a process is working on the run. Changes nothing.
+    pub fn is_locked(&self) -> bool {
+        File::open(self.lock_file()).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Creates the folder if needed and locks it for this process.
+    pub fn lock(self) -> Result<LockedRun> {
+        std::fs::create_dir_all(&self.path).map_err(Error::file("create", &self.path))?;
+        let lock_path = self.lock_file();
+        let lock = File::create(&lock_path).map_err(Error::file("create", &lock_path))?;
+        for _ in 0..ATTEMPTS {
+            match lock.try_lock() {
+                Ok(()) => return Ok(LockedRun { folder: self, _lock: lock }),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_ATTEMPTS),
+                Err(TryLockError::Error(error)) => return Err(Error::file("lock", &lock_path)(error)),
+            }
+        }
+        Err(Error::Busy(self.path))
+    }
+}
+
+impl LockedRun {
+    /// Removes everything an earlier run left.
+    pub fn clear(&self) -> Result<()> {
+        let entries = std::fs::read_dir(&self.path).map_err(Error::file("read", &self.path))?;
+        for entry in entries.flatten().filter(|entry| entry.file_name() != LOCK) {
+            let path = entry.path();
+            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(Error::file("remove", &path))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for LockedRun {
+    type Target = RunFolder;
+
+    fn deref(&self) -> &RunFolder {
+        &self.folder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_can_be_locked_once() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunFolder::below(base.path(), "ms", "0123456789", 3);
+        assert!(run.path().ends_with("ms/01234567/seed-3"));
+        let first = run.clone().lock().unwrap();
+        assert!(matches!(run.clone().lock(), Err(Error::Busy(_))));
+        assert!(run.is_locked());
+        drop(first);
+        assert!(!run.is_locked());
+        run.lock().unwrap();
+    }
+
+    #[test]
+    fn clearing_keeps_the_lock() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunFolder::new(base.path().join("run")).lock().unwrap();
+        std::fs::create_dir(run.checkpoints()).unwrap();
+        std::fs::write(run.metrics(), "x").unwrap();
+        run.clear().unwrap();
+        let left: Vec<_> = std::fs::read_dir(run.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, [".lock"]);
+    }
+
+    #[test]
+    fn results_and_manifests_of_other_formats_are_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunFolder::new(base.path());
+        assert!(run.read_result().unwrap().is_none() && run.read_manifest().unwrap().is_none());
+        std::fs::write(run.result(), "{").unwrap();
+        assert!(run.read_result().unwrap_err().to_string().contains("--force"));
+    }
+
+    #[test]
+    fn model_files_know_their_run() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunFolder::new(base.path());
+        assert_eq!(RunFolder::of_model_file(&run.model()), None, "no recipe, no run");
+        std::fs::write(run.recipe(), "").unwrap();
+        assert_eq!(RunFolder::of_model_file(&run.model()), Some(run.clone()));
+        assert_eq!(RunFolder::of_model_file(&run.checkpoints().join("step-1.safetensors")), Some(run.clone()));
+        assert_eq!(RunFolder::of_model_file(&run.path().join("other.safetensors")), None);
+        assert_eq!(RunFolder::named_by(&run.result()), run);
+    }
+}

@@ -1,0 +1,135 @@
+//! `manifest.json`: what a run was made with.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Version of the layout of a run folder.
+pub const FORMAT: u32 = 1;
+
+/// The conditions that must agree between runs that are compared: everything but the method.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Hash of the data set and its split.
+    pub data: String,
+    /// Hash of the training labels as they were used, and of the samples left out.
+    pub labels: String,
+    /// Hash of the initial parameters of the network.
+    pub initialisation: String,
+}
+
+/// What a run was made with; written before training.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the layout of a run folder.
+    pub format: u32,
+    /// Version of curricle.
+    pub curricle: String,
+    /// Version of libtorch.
+    pub libtorch: String,
+    /// Identity of the recipe without its seed.
+    pub recipe_hash: String,
+    /// The seed.
+    pub seed: u64,
+    /// Where it was trained.
+    pub device: String,
+    /// Threads of libtorch.
+    pub threads: usize,
+    /// The libraries that were loaded, and their contents.
+    #[serde(default)]
+    pub plugins: Vec<PluginHash>,
+    /// Identity of the recipe without its seed and whatever is in its libraries.
+    #[serde(default)]
+    pub recipe_hash_without_plugins: String,
+    /// Where the network's pretrained weights came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightsReport>,
+    /// What comparisons rely on.
+    pub conditions: Conditions,
+    /// Bad files that were left out of the data set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_files: Vec<SkippedFile>,
+}
+
+impl Manifest {
+    /// Refuses to go on with a run that was begun under other conditions.
+    pub fn check_resumable(&self, begun: &Manifest, folder: &Path) -> Result<()> {
+        // Which of several GPUs it was does not matter: `cuda:0` may go on as `cuda:1`.
+        let kind = |device: &str| device.split(':').next().unwrap_or_default().to_string();
+        let fields = [
+            ("libtorch", &begun.libtorch, &self.libtorch),
+            ("device", &kind(&begun.device), &kind(&self.device)),
+            ("data", &begun.conditions.data, &self.conditions.data),
+            ("training labels", &begun.conditions.labels, &self.conditions.labels),
+            ("initial parameters", &begun.conditions.initialisation, &self.conditions.initialisation),
+        ];
+        match fields.into_iter().find(|(_, before, now)| before != now) {
+            Some((what, before, now)) => Err(Error::NotResumable {
+                folder: folder.to_path_buf(),
+                what,
+                before: before.clone(),
+                now: now.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Names that are shown of a longer list.
+const SHOWN: usize = 5;
+
+/// Where the weights of a network came from, and how they fitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightsReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its contents.
+    pub sha256: String,
+    /// Tensors of the network, all of which were in the file.
+    pub matched: usize,
+    /// What stands before the network's names in the file, such as `module.`.
+    pub prefix: String,
+    /// Tensors of the file that the network has no place for, such as those of a classifier.
+    pub left_over: Vec<String>,
+    /// How many of these lie within modules of the network, rather than in a classifier behind it: the file
+    /// is of a larger network.
+    #[serde(default)]
+    pub left_over_inside: usize,
+}
+
+impl WeightsReport {
+    /// One sentence on what matched and what was left over.
+    pub fn sentence(&self) -> String {
+        let below = if self.prefix.is_empty() { String::new() } else { format!(" below `{}`", self.prefix) };
+        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in &self.left_over {
+            *modules.entry(name.rsplit_once('.').map_or(name.as_str(), |(module, _)| module)).or_default() += 1;
+        }
+        let modules: Vec<_> = modules.iter().map(|(module, count)| format!("`{module}` ({count})")).collect();
+        let rest = match modules.len() {
+            0 => "nothing was left over".to_string(),
+            count if count <= SHOWN => format!("left over: {}", modules.join(", ")),
+            count => format!("left over: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
+        };
+        format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
+    }
+}
+
+/// A library that was loaded, and its contents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginHash {
+    /// The file.
+    pub path: PathBuf,
+    /// SHA-256 of its contents.
+    pub sha256: String,
+}
+
+/// A file of the data set that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedFile {
+    /// Its path, relative to the folder of the data set.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: String,
+}

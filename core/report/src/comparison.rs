@@ -1,0 +1,254 @@
+//! Runs in their places: methods as rows, cases as columns or tables, seeds as repetitions.
+
+use crate::agreement::{Condition, Disagreement, disagreements};
+use crate::difference::shown;
+use crate::published;
+use crate::runs::{Found, LeftOut, Place, Run};
+use crate::{Error, Result};
+use curricle_recipe::{SweepRun, nearest};
+use curricle_record::RunResult;
+use std::cmp::Ordering;
+
+/// Which runs to compare, and how they are grouped.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Methods to show, in this order; all if empty.
+    pub methods: Vec<String>,
+    /// Cases to show, in this order; all if empty.
+    pub cases: Vec<String>,
+    /// Settings that tell cases apart, in place of the names of cases.
+    pub by: Vec<String>,
+    /// Whether methods may have been trained on different batches.
+    pub allow_batches: bool,
+}
+
+/// Runs that may be compared.
+#[derive(Debug)]
+pub struct Comparison {
+    /// All runs.
+    pub runs: Vec<Run>,
+    /// The methods, in the order of the rows.
+    pub methods: Vec<String>,
+    /// The cases in their order; a single empty one if cases have no names.
+    pub cases: Vec<String>,
+    /// Places of runs that did not come to an end.
+    pub missing: Vec<Place>,
+    /// Folders that were left out.
+    pub left_out: Vec<LeftOut>,
+    /// In what the runs do not agree, though they should.
+    pub disagreements: Vec<Disagreement>,
+}
+
+impl Comparison {
+    /// The runs that were found, chosen and grouped.
+    ///
+    /// # Errors
+    /// If there are none, or if they were made under different conditions.
+    pub fn new(found: Found, selection: &Selection) -> Result<Self> {
+        let Found { mut runs, left_out } = found;
+        if runs.is_empty() {
+            let mut lines = vec!["there is no finished run to report on".to_string()];
+            lines.extend(left_out.iter().map(|l| format!("  {}: {}", l.folder.display(), l.reason)));
+            return Err(Error::Usage(lines.join("\n")));
+        }
+        if !selection.by.is_empty() {
+            name_cases(&mut runs, &selection.by)?;
+        }
+        choose("method", &selection.methods, &mut runs, |run| &run.method)?;
+        choose("case", &selection.cases, &mut runs, |run| &run.case)?;
+        let methods = ordered(&selection.methods, runs.iter().map(|run| run.method.clone()), usual_order);
+        let cases = ordered(&selection.cases, runs.iter().map(|run| run.case.clone()), |a, b| {
+            let key = |case: &str| runs.iter().find(|run| run.case == case).map(circumstances);
+            key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal).then_with(|| natural(a, b))
+        });
+        // Settings tell nothing of a run that has none to tell its case by.
+        let known = |place: &Place| methods.contains(&place.method) && cases.contains(&place.case);
+        let missing = left_out.iter().filter_map(|l| l.place.clone()).filter(known).collect();
+        let comparison = Self::assemble(runs, methods, cases, missing, left_out);
+        comparison.refuse_mixtures(selection.allow_batches)?;
+        Ok(comparison)
+    }
+
+    /// The runs of a bench in the order of its plan, each with its result if it came to one. Where
+    /// they do not agree, it is for the table to say so: the bench was asked for just these.
+    pub fn from_results<'a>(plan: impl IntoIterator<Item = (&'a SweepRun, Option<RunResult>)>) -> Self {
+        let (mut runs, mut missing) = (Vec::new(), Vec::new());
+        let (mut methods, mut cases) = (Vec::new(), Vec::new());
+        for (planned, result) in plan {
+            let (method, case) = (planned.method.clone(), planned.case.clone().unwrap_or_default());
+            methods.push(method.clone());
+            cases.push(case.clone());
+            match result {
+                Some(result) => runs.push(Run::of_sweep(planned, result)),
+                None => missing.push(Place { method, case, seed: planned.resolved.recipe.seed }),
+            }
+        }
+        let as_planned = |names: Vec<String>| ordered(&[], names.into_iter(), |_, _| Ordering::Equal);
+        Self::assemble(runs, as_planned(methods), as_planned(cases), missing, Vec::new())
+    }
+
+    fn assemble(
+        mut runs: Vec<Run>,
+        methods: Vec<String>,
+        cases: Vec<String>,
+        missing: Vec<Place>,
+        mut left_out: Vec<LeftOut>,
+    ) -> Self {
+        let place = |list: &[String], name: &String| list.iter().position(|known| known == name);
+        runs.sort_by_key(|run| (place(&cases, &run.case), place(&methods, &run.method), run.seed()));
+        let mut kept: Vec<Run> = Vec::new();
+        for run in runs {
+            let key = |run: &Run| (run.method.clone(), run.case.clone(), run.seed(), run.result.recipe_hash.clone());
+            match kept.iter().find(|known| key(known) == key(&run)) {
+                Some(twin) => left_out.push(LeftOut {
+                    reason: format!("the same run as `{}`", twin.folder.display()),
+                    folder: run.folder,
+                    place: None,
+                }),
+                None => kept.push(run),
+            }
+        }
+        let mut comparison = Self { runs: kept, methods, cases, missing, left_out, disagreements: Vec::new() };
+        let found = comparison.cases.iter().flat_map(|case| disagreements(case, &comparison.of_case(case)));
+        comparison.disagreements = found.collect();
+        comparison
+    }
+
+    fn refuse_mixtures(&self, allow_batches: bool) -> Result<()> {
+        let allowed = |d: &&Disagreement| !(allow_batches && d.condition == Condition::Batches);
+        let refused: Vec<_> = self.disagreements.iter().filter(allowed).collect();
+        let Some(first) = refused.first() else { return Ok(()) };
+        let more = match refused.len() {
+            1 => String::new(),
+            n => format!("and {} more differences of this kind\n", n - 1),
+        };
+        let help = if refused.iter().all(|d| d.condition == Condition::Batches) {
+            "`--allow batches` compares them nevertheless and says so below the table"
+        } else if first.condition == Condition::Recipe {
+            "give them different names (`method` or `case` in their recipes), tell them apart with `--by SETTING`, or \
+             report on them separately"
+        } else {
+            "runs under different conditions belong to different cases: name them (`case` in their recipes), tell them \
+             apart with `--by SETTING`, or report on them separately"
+        };
+        Err(Error::NotComparable(format!("{first}{more}{help}")))
+    }
+
+    /// What the names of all runs begin with, word by word.
+    pub fn title(&self) -> String {
+        let mut names = self.runs.iter().map(|run| run.result.name.as_str());
+        let first = names.next().unwrap_or_default();
+        let mut common: Vec<&str> = first.split('-').collect();
+        for name in names {
+            let same = common.iter().zip(name.split('-')).take_while(|(a, b)| **a == *b).count();
+            common.truncate(same);
+        }
+        if common.is_empty() { "Comparison".into() } else { common.join("-") }
+    }
+
+    /// All runs of a case.
+    pub fn of_case(&self, case: &str) -> Vec<&Run> {
+        self.runs.iter().filter(|run| run.case == case).collect()
+    }
+
+    /// The repetitions of a method in a case, by seed.
+    pub fn group(&self, method: &str, case: &str) -> Vec<&Run> {
+        self.runs.iter().filter(|run| run.method == method && run.case == case).collect()
+    }
+
+    /// All methods and cases that have runs, with those runs.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, &str, Vec<&Run>)> {
+        let pairs = self.cases.iter().flat_map(|case| self.methods.iter().map(move |method| (method, case)));
+        let groups = pairs.map(|(method, case)| (method.as_str(), case.as_str(), self.group(method, case)));
+        groups.filter(|(_, _, runs)| !runs.is_empty())
+    }
+}
+
+/// Names every case after settings: `noise.ratio = 0.2`.
+fn name_cases(runs: &mut [Run], by: &[String]) -> Result<()> {
+    for key in by {
+        if runs.iter().all(|run| run.setting(key).is_none()) {
+            return Err(Error::Usage(format!("no run has a setting `{key}` to tell cases apart by")));
+        }
+    }
+    for run in runs {
+        let values = by.iter().map(|key| match run.setting(key) {
+            Some(value) => format!("{key} = {}", shown(value)),
+            None => format!("no {key}"),
+        });
+        run.case = values.collect::<Vec<_>>().join(", ");
+    }
+    Ok(())
+}
+
+/// Keeps the runs whose name was chosen; every chosen name must exist.
+fn choose(what: &str, chosen: &[String], runs: &mut Vec<Run>, name: impl Fn(&Run) -> &String) -> Result<()> {
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    for wanted in chosen {
+        if runs.iter().all(|run| name(run) != wanted) {
+            let mut known: Vec<&str> = runs.iter().map(|run| name(run).as_str()).collect();
+            known.sort_unstable();
+            known.dedup();
+            return Err(unknown(what, wanted, &known));
+        }
+    }
+    runs.retain(|run| chosen.contains(name(run)));
+    Ok(())
+}
+
+/// The complaint that there is no such method or case.
+pub(super) fn unknown(what: &str, wanted: &str, known: &[&str]) -> Error {
+    let hint = nearest(wanted, known.iter().copied())
+        .map_or_else(|| format!("there are: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+    Error::Usage(format!("no run is of the {what} `{wanted}`; {hint}"))
+}
+
+/// The distinct names, in the order chosen, or sorted.
+fn ordered(
+    chosen: &[String],
+    names: impl Iterator<Item = String>,
+    compare: impl Fn(&str, &str) -> Ordering,
+) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in chosen.iter().cloned().chain(names) {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    if chosen.is_empty() {
+        distinct.sort_by(|a, b| compare(a, b));
+    }
+    distinct
+}
+
+/// Methods of the published tables in their order, then all others by name.
+fn usual_order(a: &str, b: &str) -> Ordering {
+    let place = |name: &str| published::methods().position(|known| known == name).unwrap_or(usize::MAX);
+    place(a).cmp(&place(b)).then_with(|| natural(a, b))
+}
+
+/// What cases are sorted by before their names: the data set, and how much noise there is.
+fn circumstances(run: &Run) -> (String, bool, f64) {
+    let removed = run.setting("noise.remove_flipped").is_some_and(|value| value == true);
+    (run.word("data.source").unwrap_or_default().into(), removed, run.number("noise.ratio").unwrap_or(0.0))
+}
+
+/// By name, but `size 64` before `size 128`.
+fn natural(a: &str, b: &str) -> Ordering {
+    let key = |text: &str| -> Vec<(String, f64)> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(digits);
+            let end = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
+            let (number, next) = after.split_at(end);
+            parts.push((word.to_string(), number.trim_end_matches('.').parse().unwrap_or(-1.0)));
+            rest = next;
+        }
+        parts
+    };
+    key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
+}

@@ -1,0 +1,180 @@
+//! Figures of a report as SVG: those that the runs can support.
+
+mod axis;
+mod chart;
+mod histogram;
+mod history;
+mod svg;
+mod sweep;
+
+use crate::{Comparison, Measure, Run, Summary};
+use crate::{Error, Result};
+use curricle_record::{self as record, RunFolder, files};
+use histogram::Weights;
+use history::History;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Name of its file without `.svg`.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// The case it belongs to; empty if it shows all of them.
+    pub case: String,
+    /// The drawing.
+    pub svg: String,
+}
+
+/// A figure that the runs cannot support.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotDrawn {
+    /// What it would show.
+    pub title: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// All figures, and those that could not be drawn.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// The figures.
+    pub drawn: Vec<Figure>,
+    /// What is not there.
+    pub not_drawn: Vec<NotDrawn>,
+}
+
+impl Figures {
+    /// Draws everything there is to draw.
+    pub fn draw(comparison: &Comparison, summary: &Summary) -> Self {
+        let mut figures = Self::default();
+        let main = summary.metrics.first();
+        figures.sweeps(comparison, main);
+        figures.histories(comparison, main);
+        figures.weights(comparison);
+        figures
+    }
+
+    /// Writes them to a folder, which is made if need be, and returns the files.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        std::fs::create_dir_all(folder).map_err(record::Error::file("create", folder))?;
+        let write = |figure: &Figure| {
+            let path = folder.join(format!("{}.svg", figure.name));
+            files::write(&path, figure.svg.as_bytes())?;
+            Ok(path)
+        };
+        self.drawn.iter().map(write).collect()
+    }
+
+    fn sweeps(&mut self, comparison: &Comparison, main: Option<&Measure>) {
+        let (maw, sdaw) = (Measure::named("maw"), Measure::named("sdaw"));
+        let mut wanted = Vec::new();
+        wanted.extend(main.map(|main| (main, sweep::NOISE)));
+        wanted.extend([(&maw, sweep::LAMBDA), (&sdaw, sweep::LAMBDA), (&maw, sweep::MU), (&sdaw, sweep::MU)]);
+        wanted.extend(main.map(|main| (main, sweep::EMBEDDING)));
+        for (measure, dimension) in wanted {
+            match sweep::charts(comparison, measure, &dimension) {
+                Ok(charts) => charts.iter().for_each(|chart| self.add(chart, "")),
+                Err(reason) => {
+                    let title = format!("{} against {}", measure.title, dimension.label.trim_end_matches(" (%)"));
+                    self.not_drawn.push(NotDrawn { title, reason });
+                }
+            }
+        }
+    }
+
+    fn histories(&mut self, comparison: &Comparison, main: Option<&Measure>) {
+        let mut histories: BTreeMap<&Path, History> = BTreeMap::new();
+        for run in &comparison.runs {
+            match History::read(run, main) {
+                Ok(history) => {
+                    histories.insert(&run.folder, history);
+                }
+                Err(error) => self.not_drawn.push(NotDrawn {
+                    title: format!("Curves of {} with seed {}", run.method, run.seed()),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        for followed in history::followed(main) {
+            let mut reason = None;
+            for case in &comparison.cases {
+                match history::chart(comparison, &histories, case, &followed) {
+                    Ok(chart) => self.add(&chart, case),
+                    Err(why) => reason = Some(why),
+                }
+            }
+            if let Some(reason) = reason.filter(|_| !self.drawn.iter().any(|f| f.title.starts_with(&followed.title))) {
+                self.not_drawn.push(NotDrawn { title: followed.title, reason });
+            }
+        }
+    }
+
+    fn weights(&mut self, comparison: &Comparison) {
+        let before = self.drawn.len();
+        let weighted = |runs: &[&Run]| runs.iter().any(|run| run.result.weights != "uniform");
+        for (method, case, runs) in comparison.groups().filter(|(_, _, runs)| weighted(runs)) {
+            let condition = if case.is_empty() { String::new() } else { format!(" ({case})") };
+            let title = format!("Weights of {method}{condition}");
+            match weights(&runs) {
+                Ok(weights) => {
+                    let suffix = if case.is_empty() { String::new() } else { format!("-{case}") };
+                    let name = self.free_name(&slug(&format!("weights-{method}{suffix}")));
+                    let svg = weights.svg(&name, &title);
+                    self.drawn.push(Figure { name, title, case: case.into(), svg });
+                }
+                Err(error) => self.not_drawn.push(NotDrawn { title, reason: error.to_string() }),
+            }
+        }
+        if self.drawn.len() == before && !comparison.runs.iter().any(|run| run.result.weights != "uniform") {
+            let reason = "needs runs with a weight scheme".into();
+            self.not_drawn.push(NotDrawn { title: "Histograms of weights".into(), reason });
+        }
+    }
+
+    fn add(&mut self, chart: &chart::Chart, case: &str) {
+        let name = self.free_name(&chart.name);
+        let svg = chart::Chart { name: name.clone(), ..chart.clone() }.svg();
+        self.drawn.push(Figure { name, title: chart.title.clone(), case: case.into(), svg });
+    }
+
+    /// The name, or with a number if another figure has it: names of cases may differ in what
+    /// names of files cannot show.
+    fn free_name(&self, name: &str) -> String {
+        let taken = |name: &str| self.drawn.iter().any(|figure| figure.name == name);
+        let numbered = (2..).map(|i| format!("{name}-{i}"));
+        std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+    }
+}
+
+/// A name for files and for parts of pages: lower-case letters, digits and hyphens.
+pub fn slug(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// The weights in `samples.csv` of all runs together.
+fn weights(runs: &[&Run]) -> Result<Weights> {
+    let mut weights = Weights::default();
+    for run in runs {
+        let path = RunFolder::new(&run.folder).samples();
+        let failed = |message: String| Error::from(record::Error::format(&path, message));
+        let mut table = csv::Reader::from_path(&path).map_err(|e| failed(e.to_string()))?;
+        let titles = table.headers().map_err(|e| failed(e.to_string()))?.clone();
+        let column = |name: &str| {
+            titles.iter().position(|title| title == name).ok_or_else(|| failed(format!("has no column `{name}`")))
+        };
+        let (weight, flipped) = (column("weight")?, column("flipped")?);
+        for record in table.records() {
+            let record = record.map_err(|e| failed(e.to_string()))?;
+            let value = record.get(weight).and_then(|text| text.parse::<f64>().ok());
+            let value = value.ok_or_else(|| failed("holds a weight that is no number".into()))?;
+            if record.get(flipped) == Some("true") { weights.noisy.push(value) } else { weights.clean.push(value) }
+        }
+    }
+    Ok(weights)
+}

@@ -1,0 +1,144 @@
+//! A metric against a setting that was varied.
+
+use super::axis::Scale;
+use super::chart::{Chart, Point, Series};
+use crate::difference::leaves;
+use crate::statistics::Spread;
+use crate::{Comparison, Measure, Run};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Lines that a chart can still tell apart.
+const LINES: usize = 12;
+
+/// A setting to be put on the horizontal axis.
+pub struct Dimension {
+    /// What it is called in names of files.
+    pub name: &'static str,
+    /// What the axis is called.
+    pub label: &'static str,
+    /// How values are spread.
+    pub scale: Scale,
+    /// Its value in a run, if the run counts here.
+    pub value: fn(&Run) -> Option<f64>,
+    /// Settings that vary with it and are no difference of their own.
+    pub covers: fn(&str) -> bool,
+}
+
+/// Share of wrong labels, of runs that are trained on them.
+pub const NOISE: Dimension = Dimension {
+    name: "noise",
+    label: "wrong labels (%)",
+    scale: Scale::Linear,
+    value: |run| {
+        let removed = run.setting("noise.remove_flipped").is_some_and(|value| value == true);
+        match run.word("noise.name").unwrap_or("none") {
+            "none" => Some(0.0),
+            "list" => None,
+            _ if removed => None,
+            _ => run.number("noise.ratio").map(|ratio| 100.0 * ratio),
+        }
+    },
+    covers: |setting| matches!(setting, "noise.ratio" | "noise.seed" | "noise.remove_flipped" | "noise.name"),
+};
+
+/// The age λ_∞, where it is given.
+pub const LAMBDA: Dimension = Dimension {
+    name: "lambda",
+    label: "λ∞",
+    scale: Scale::Linear,
+    value: |run| run.number("weights.lambda").or_else(|| run.number("weights.lambda.max")),
+    covers: |setting| setting == "weights.lambda" || setting.starts_with("weights.lambda."),
+};
+
+/// The weight μ of the balance between classes, where it is given.
+pub const MU: Dimension = Dimension {
+    name: "mu",
+    label: "μ",
+    scale: Scale::Linear,
+    value: |run| run.number("weights.mu"),
+    covers: |setting| setting == "weights.mu",
+};
+
+/// Dimensions of the embedding.
+pub const EMBEDDING: Dimension = Dimension {
+    name: "embedding",
+    label: "embedding size",
+    scale: Scale::Log,
+    value: |run| run.number("embedding.size"),
+    covers: |setting| setting == "embedding.size",
+};
+
+/// One chart, or one for each setting of the rest where they would be too crowded.
+///
+/// # Errors
+/// Why there is nothing to draw.
+pub fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Result<Vec<Chart>, String> {
+    let lines = lines(comparison, measure, dimension);
+    if lines.is_empty() {
+        return Err(format!("needs runs of one method with at least two values of {}", dimension.label));
+    }
+    let facets: BTreeSet<&str> = lines.keys().map(|(_, facet)| facet.as_str()).collect();
+    let apart = facets.len() > 1 && lines.len() > LINES;
+    let chart = |facet: Option<&str>| {
+        let shown = lines.iter().filter(|((_, own), _)| facet.is_none_or(|facet| facet == own));
+        let series = shown.enumerate().map(|(i, ((method, own), points))| Series {
+            name: if facet.is_none() && !own.is_empty() {
+                format!("{}, {own}", comparison.methods[*method])
+            } else {
+                comparison.methods[*method].clone()
+            },
+            style: if facets.len() > 1 && facet.is_none() { i } else { *method },
+            points: points.clone(),
+        });
+        let suffix = facet.map_or_else(String::new, |facet| format!("-{facet}"));
+        let condition = facet.map_or_else(String::new, |facet| format!(", {facet}"));
+        Chart {
+            name: super::slug(&format!("{}-against-{}{suffix}", measure.name, dimension.name)),
+            title: format!("{} against {}{condition}", measure.title, dimension.label.trim_end_matches(" (%)")),
+            x_label: dimension.label.into(),
+            x_scale: dimension.scale,
+            x_discrete: true,
+            y_label: if measure.percent { format!("{} (%)", measure.title) } else { measure.title.clone() },
+            y_scale: Scale::Linear,
+            y_limits: if measure.percent { (0.0, 100.0) } else { (f64::NEG_INFINITY, f64::INFINITY) },
+            series: series.collect(),
+            interval: "Bars are 95 % confidence intervals",
+        }
+    };
+    Ok(if apart { facets.iter().map(|facet| chart(Some(facet))).collect() } else { vec![chart(None)] })
+}
+
+type Lines = BTreeMap<(usize, String), Vec<Point>>;
+
+/// Points by method and by what else differs between that method's runs.
+fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Lines {
+    let mut lines = Lines::new();
+    for (index, method) in comparison.methods.iter().enumerate() {
+        let groups: Vec<Vec<&Run>> = comparison.groups().filter(|g| g.0 == method).map(|g| g.2).collect();
+        let groups: Vec<_> = groups.iter().filter_map(|runs| Some(((dimension.value)(runs[0])?, runs))).collect();
+        let settings: Vec<Vec<(String, String)>> = groups.iter().map(|(_, runs)| leaves(&runs[0].settings)).collect();
+        for ((x, runs), own) in groups.iter().zip(&settings) {
+            let differs = |leaf: &&(String, String)| settings.iter().any(|other| !other.contains(leaf));
+            let facet: Vec<String> = own
+                .iter()
+                .filter(|(setting, _)| !(dimension.covers)(setting))
+                .filter(differs)
+                .map(|(setting, value)| format!("{setting} {value}"))
+                .collect();
+            let values: Vec<f64> = runs.iter().filter_map(|run| measure.of(run)).collect();
+            let Some(spread) = Spread::of(&values) else { continue };
+            let unit = if measure.percent { 100.0 } else { 1.0 };
+            let interval = spread.interval.map(|ends| ends.map(|end| unit * end));
+            let points = lines.entry((index, facet.join(", "))).or_default();
+            if points.iter().all(|point| point.x != *x) {
+                points.push(Point { x: *x, y: unit * spread.mean, interval });
+            }
+        }
+    }
+    lines.values_mut().for_each(|points| points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    // A method with one value is a point among lines, if there are lines.
+    if lines.values().all(|points| points.len() < 2) {
+        lines.clear();
+    }
+    lines
+}

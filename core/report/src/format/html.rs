@@ -1,0 +1,349 @@
+//! One page that holds everything: tables, figures, settings, retrievals and conditions.
+//!
+//! It loads nothing from anywhere and needs no script, so it can be mailed, archived and printed.
+
+use crate::agreement::{self, Condition};
+use crate::figures::Figures;
+use crate::table::{Cell, Content, Layout, Mark, Table};
+use crate::{Comparison, Difference, LeftOut, Measure, Run, Summary, differences, shared};
+use crate::{Error, Result};
+use base64::Engine;
+use curricle_record::RunFolder;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// What goes onto the page.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The runs.
+    pub comparison: &'a Comparison,
+    /// Their numbers.
+    pub summary: &'a Summary,
+    /// Their tables.
+    pub layout: &'a Layout,
+    /// Their figures.
+    pub figures: &'a Figures,
+}
+
+/// The page as HTML.
+pub fn html(page: &Page) -> Result<String> {
+    let failed = |e: minijinja::Error| Error::Write { what: "page", message: format!("{e:#}") };
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
+    environment.add_filter("code", |text: String| Value::from_safe_string(code(&text)));
+    environment.add_template("report", include_str!("page.html")).map_err(failed)?;
+    environment.get_template("report").and_then(|template| template.render(Serde(view(page)))).map_err(failed)
+}
+
+/// Text with what stands between backticks as code.
+fn code(text: &str) -> String {
+    let escape = |part: &str| minijinja::HtmlEscape(part).to_string();
+    let mut marked = String::new();
+    let mut rest = text;
+    while let Some((before, (inside, after))) =
+        rest.split_once('`').and_then(|(before, after)| Some((before, after.split_once('`')?)))
+    {
+        let _ = write!(marked, "{}<code>{}</code>", escape(before), escape(inside));
+        rest = after;
+    }
+    marked + &escape(rest)
+}
+
+#[derive(Serialize)]
+struct View {
+    title: String,
+    version: &'static str,
+    counts: String,
+    tables: Vec<TableView>,
+    notes: Vec<String>,
+    caveats: Vec<String>,
+    figures: Vec<FigureGroup>,
+    not_drawn: Vec<crate::figures::NotDrawn>,
+    methods: Vec<DifferenceView>,
+    cases: Vec<DifferenceView>,
+    shared: Vec<(String, String)>,
+    gallery: Vec<GalleryCase>,
+    conditions: Vec<ConditionView>,
+    made_with: Vec<(&'static str, String)>,
+    runs: Vec<RunView>,
+    main: Option<Measure>,
+    left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+struct TableView {
+    title: String,
+    columns: Vec<String>,
+    rows: Vec<RowView>,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    class: &'static str,
+    name: String,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    text: String,
+    std: Option<String>,
+    mark: &'static str,
+}
+
+#[derive(Serialize)]
+struct FigureGroup {
+    case: String,
+    figures: Vec<FigureView>,
+}
+
+#[derive(Serialize)]
+struct FigureView {
+    name: String,
+    /// Markup that is inserted as it is.
+    svg: String,
+}
+
+#[derive(Serialize)]
+struct DifferenceView {
+    setting: String,
+    values: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct GalleryCase {
+    case: String,
+    pictures: Vec<Retrieval>,
+}
+
+#[derive(Serialize)]
+struct Retrieval {
+    method: String,
+    seed: u64,
+    value: String,
+    uri: String,
+}
+
+#[derive(Serialize)]
+struct ConditionView {
+    case: String,
+    seed: u64,
+    values: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RunView {
+    method: String,
+    case: String,
+    seed: u64,
+    value: String,
+    epochs: u64,
+    seconds: String,
+    device: String,
+    folder: String,
+}
+
+fn view(page: &Page) -> View {
+    let Page { comparison, summary, layout, figures } = *page;
+    let main = summary.metrics.first();
+    View {
+        title: layout.title.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        counts: counts(comparison),
+        tables: layout.tables.iter().map(table).collect(),
+        notes: layout.notes.clone(),
+        caveats: layout.caveats.clone(),
+        figures: figure_groups(comparison, figures),
+        not_drawn: figures.not_drawn.clone(),
+        methods: method_differences(comparison),
+        cases: case_differences(comparison),
+        shared: shared(&comparison.runs.iter().map(|run| &run.settings).collect::<Vec<_>>()),
+        gallery: gallery(comparison, main),
+        conditions: conditions(comparison),
+        made_with: made_with(comparison),
+        runs: comparison.runs.iter().map(|run| run_view(run, main)).collect(),
+        main: main.cloned(),
+        left_out: comparison.left_out.clone(),
+    }
+}
+
+fn counts(comparison: &Comparison) -> String {
+    let several = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+    let seeds: BTreeSet<u64> = comparison.runs.iter().map(Run::seed).collect();
+    let parts = [
+        several(comparison.methods.len(), "method"),
+        several(comparison.cases.len(), "case"),
+        several(seeds.len(), "seed"),
+        several(comparison.runs.len(), "run"),
+    ];
+    parts.join(" · ")
+}
+
+fn table(table: &Table) -> TableView {
+    let rows = table.rows.iter().enumerate().map(|(i, row)| {
+        let mut cells = row.iter();
+        RowView {
+            class: match (i + 1).cmp(&table.baselines) {
+                Ordering::Less => "baseline",
+                Ordering::Equal => "baseline last-baseline",
+                Ordering::Greater => "",
+            },
+            name: cells.next().map(Cell::plain).unwrap_or_default(),
+            cells: cells.map(cell).collect(),
+        }
+    });
+    TableView { title: table.title.clone(), columns: table.columns.clone(), rows: rows.collect() }
+}
+
+fn cell(cell: &Cell) -> CellView {
+    let mark = match cell.mark {
+        Mark::Best => "best",
+        Mark::Second => "second",
+        Mark::None => "",
+    };
+    match &cell.content {
+        Content::Number { mean, std: Some(std) } => {
+            CellView { text: mean.replace('-', "−"), std: Some(std.clone()), mark }
+        }
+        _ => CellView { text: cell.plain(), std: None, mark },
+    }
+}
+
+/// Figures of all cases first, then case by case.
+fn figure_groups(comparison: &Comparison, figures: &Figures) -> Vec<FigureGroup> {
+    let mut keys = vec![String::new()];
+    keys.extend(comparison.cases.iter().filter(|case| !case.is_empty()).cloned());
+    let group = |case: String| {
+        let own = figures.drawn.iter().filter(|figure| figure.case == case);
+        let figures = own.map(|figure| FigureView { name: figure.name.clone(), svg: figure.svg.clone() }).collect();
+        FigureGroup { case, figures }
+    };
+    keys.into_iter().map(group).filter(|group| !group.figures.is_empty()).collect()
+}
+
+/// How methods differ in the first case that has each; cases change them all alike.
+fn method_differences(comparison: &Comparison) -> Vec<DifferenceView> {
+    let first = |method: &String| comparison.runs.iter().find(|run| run.method == *method);
+    let in_one_case = comparison
+        .cases
+        .iter()
+        .find(|case| comparison.methods.iter().all(|method| !comparison.group(method, case).is_empty()));
+    let recipe = |method: &String| match in_one_case {
+        Some(case) => comparison.group(method, case).first().copied(),
+        None => first(method),
+    };
+    let recipes: Vec<_> = comparison.methods.iter().filter_map(|m| Some((m.as_str(), &recipe(m)?.settings))).collect();
+    told(differences(&recipes), comparison.methods.len())
+}
+
+fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
+    let in_all_cases = comparison
+        .methods
+        .iter()
+        .find(|method| comparison.cases.iter().all(|case| !comparison.group(method, case).is_empty()));
+    let recipe = |case: &String| match in_all_cases {
+        Some(method) => comparison.group(method, case).first().copied(),
+        None => comparison.of_case(case).first().copied(),
+    };
+    let recipes: Vec<_> = comparison.cases.iter().filter_map(|c| Some((c.as_str(), &recipe(c)?.settings))).collect();
+    told(differences(&recipes), comparison.cases.len())
+}
+
+/// Who has which value; those who are most of all are not listed one by one.
+fn told(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
+    let view = |difference: Difference| {
+        let total: usize = difference.values.iter().map(|(_, who)| who.len()).sum();
+        let value = |(value, who): (String, Vec<String>)| {
+            let many = who.len() > 3 && 2 * who.len() > everyone && total == everyone;
+            (value, if many { "all others".into() } else { who.join(", ") })
+        };
+        DifferenceView { setting: difference.setting, values: difference.values.into_iter().map(value).collect() }
+    };
+    differences.into_iter().map(view).collect()
+}
+
+/// What each method retrieves, with the first seed that left a picture.
+fn gallery(comparison: &Comparison, main: Option<&Measure>) -> Vec<GalleryCase> {
+    let retrieval = |run: &Run| {
+        let bytes = std::fs::read(RunFolder::new(&run.folder).retrieval()).ok()?;
+        let uri = format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes));
+        Some(Retrieval { method: run.method.clone(), seed: run.seed(), value: shown(run, main), uri })
+    };
+    let case = |case: &String| {
+        let pictures = comparison
+            .methods
+            .iter()
+            .filter_map(|method| comparison.group(method, case).into_iter().find_map(retrieval));
+        GalleryCase { case: case.clone(), pictures: pictures.collect() }
+    };
+    comparison.cases.iter().map(case).filter(|case| !case.pictures.is_empty()).collect()
+}
+
+fn conditions(comparison: &Comparison) -> Vec<ConditionView> {
+    let mut views: Vec<ConditionView> = Vec::new();
+    for run in &comparison.runs {
+        if views.iter().any(|view| (&view.case, view.seed) == (&run.case, run.seed())) {
+            continue;
+        }
+        let kinds = [Condition::Data, Condition::Labels, Condition::Initialisation, Condition::Batches];
+        let together = comparison.of_case(&run.case);
+        let value = |condition: &Condition| {
+            let all: BTreeSet<String> =
+                together.iter().filter(|other| other.seed() == run.seed()).map(|other| condition.of(other)).collect();
+            if all.len() > 1 { format!("{} different", all.len()) } else { agreement::short(&condition.of(run)).into() }
+        };
+        let values = kinds.iter().map(value).collect();
+        views.push(ConditionView { case: run.case.clone(), seed: run.seed(), values });
+    }
+    views.sort_by_key(|view| (comparison.cases.iter().position(|case| *case == view.case), view.seed));
+    views
+}
+
+fn made_with(comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let distinct = |of: &dyn Fn(&Run) -> Option<String>| {
+        comparison.runs.iter().filter_map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let manifest = |run: &Run| run.manifest.clone();
+    let facts = [
+        ("curricle", distinct(&|run| manifest(run).map(|m| m.curricle))),
+        ("libtorch", distinct(&|run| manifest(run).map(|m| m.libtorch))),
+        ("device", distinct(&|run| manifest(run).map(|m| m.device))),
+        ("threads", distinct(&|run| manifest(run).map(|m| m.threads.to_string()))),
+        ("evaluated on", distinct(&|run| Some(format!("{} classes", Condition::Evaluation.of(run))))),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn run_view(run: &Run, main: Option<&Measure>) -> RunView {
+    RunView {
+        method: run.method.clone(),
+        case: run.case.clone(),
+        seed: run.seed(),
+        value: shown(run, main),
+        epochs: run.result.epochs,
+        seconds: format!("{:.1}", run.result.seconds),
+        device: run.manifest.as_ref().map_or_else(String::new, |manifest| manifest.device.clone()),
+        folder: run.folder.display().to_string(),
+    }
+}
+
+fn shown(run: &Run, main: Option<&Measure>) -> String {
+    main.and_then(|main| Some(main.show(main.of(run)?))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_marked_and_everything_is_escaped() {
+        assert_eq!(code("a `b<c` & d"), "a <code>b&lt;c</code> &amp; d");
+        assert_eq!(code("a `b` c ` d"), "a <code>b</code> c ` d");
+    }
+}

@@ -1,0 +1,32 @@
+//! Runs become tables, figures and pages.
+//!
+//! Runs are read from their folders ([`find`]), put in their places and checked for equal
+//! conditions ([`Comparison`]), summed up over seeds ([`Summary`]), laid out once ([`mod@table`])
+//! and written in one of several formats ([`mod@format`]).
+
+pub mod agreement;
+mod comparison;
+mod difference;
+mod error;
+pub mod figures;
+pub mod format;
+mod measure;
+mod published;
+mod runs;
+pub mod statistics;
+mod summary;
+pub mod table;
+
+pub use comparison::{Comparison, Selection};
+pub use difference::{Difference, differences, shared};
+pub use error::{Error, Result};
+pub use measure::Measure;
+pub use published::Published;
+pub use runs::{Found, LeftOut, Place, Run, find};
+pub use statistics::{Spread, Test};
+pub use summary::{Against, Questions, Row, Summary, Value};
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;

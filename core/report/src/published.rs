@@ -1,0 +1,116 @@
+//! Published results, to be shown beside ours where data set and noise agree.
+//!
+//! The paper names neither its network nor its number of epochs, so equal conditions cannot be
+//! claimed: the values say where a method stood, not what ours should be.
+
+use crate::{Measure, Run};
+use serde::Serialize;
+use std::sync::LazyLock;
+
+/// Where the values come from, for captions.
+pub const SOURCE: &str = "published: balanced self-paced metric learning, AAAI 2023, whose network and number of \
+                          epochs are not stated; compare the order of methods rather than the values";
+
+/// A published mean, in the unit of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Published {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation, if it was given.
+    pub std: Option<f64>,
+}
+
+struct Record {
+    dataset: String,
+    noise_ratio: f64,
+    method: String,
+    metric: String,
+    value: Published,
+}
+
+static RECORDS: LazyLock<Vec<Record>> = LazyLock::new(|| {
+    let mut reader =
+        csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(include_bytes!("published.csv").as_slice());
+    let record = |row: csv::StringRecord| {
+        let percent = |i: usize| row.get(i)?.parse::<f64>().ok().map(|value| value / 100.0);
+        let word = |i: usize| row.get(i).map(str::to_string);
+        let value = Published { mean: percent(4)?, std: percent(5) };
+        let noise_ratio = row.get(1)?.parse().ok()?;
+        Some(Record { dataset: word(0)?, noise_ratio, method: word(2)?, metric: word(3)?, value })
+    };
+    reader.records().filter_map(|row| record(row.ok()?)).collect()
+});
+
+/// The methods of the published tables, in their order.
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    // SPMS stands before BSPML in figures; tables do not have it.
+    ["contrastive", "triplet", "margin", "fastap", "ms", "rdml", "proxy_anchor", "snr", "spms", "bspml"].into_iter()
+}
+
+/// The published value of what a run measured.
+pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
+    let (dataset, noise, method) = (run.word("data.source")?, noise_ratio(run)?, method(run)?);
+    let same = |r: &&Record| {
+        r.dataset == dataset && (r.noise_ratio - noise).abs() < 1e-9 && r.method == method && r.metric == measure.name
+    };
+    RECORDS.iter().find(same).map(|record| record.value)
+}
+
+/// The share of wrong labels if they are as in the paper: none, or uniform and trained on. Values
+/// on other samples than the test classes have nothing to be compared with.
+fn noise_ratio(run: &Run) -> Option<f64> {
+    let as_usual = run.setting("noise.remove_flipped").is_none_or(|value| value == false)
+        && run.word("eval.on").is_none_or(|on| on == "test");
+    match run.word("noise.name").unwrap_or("none") {
+        "none" if as_usual => Some(0.0),
+        "uniform" if as_usual => run.number("noise.ratio"),
+        _ => None,
+    }
+}
+
+/// The method by what it computes, whatever it is called.
+fn method(run: &Run) -> Option<&str> {
+    let (loss, weights) = (run.result.loss.as_str(), run.result.weights.as_str());
+    match (loss, weights) {
+        ("bspml", "balanced_self_paced") if run.number("weights.mu") != Some(0.0) => Some("bspml"),
+        ("bspml", _) => None,
+        (loss, "uniform") => Some(loss),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use serde_json::json;
+
+    #[test]
+    fn all_published_values_are_read() {
+        assert_eq!(RECORDS.len(), 333);
+        assert!(RECORDS.iter().all(|r| (0.1..1.0).contains(&r.value.mean)));
+        assert_eq!(
+            RECORDS.iter().filter(|r| r.value.std.is_some()).count(),
+            81,
+            "nine methods, three sets, three ratios"
+        );
+    }
+
+    #[test]
+    fn a_value_is_shown_only_for_the_same_data_and_noise() {
+        let published = |settings: serde_json::Value, metric: &str| {
+            let run = fixture::run("ms", "", 0, 0.5);
+            value(&Run { settings, ..run }, &Measure::named(metric)).map(|p| (p.mean, p.std))
+        };
+        let noisy =
+            |ratio: f64| json!({ "data": { "source": "cub200" }, "noise": { "name": "uniform", "ratio": ratio } });
+        assert_eq!(published(noisy(0.2), "recall@1"), Some((0.4768, Some(0.0016))));
+        assert_eq!(published(noisy(0.25), "recall@1"), None);
+        assert_eq!(published(noisy(0.2), "nmi"), None);
+        let clean = |source: &str| json!({ "data": { "source": source }, "noise": { "name": "none" } });
+        assert_eq!(published(clean("cars196"), "nmi"), Some((0.544, None)));
+        assert_eq!(published(clean("strokes"), "nmi"), None);
+        let removed = json!({ "data": { "source": "sop" }, "noise": { "name": "uniform", "ratio": 0.1, "remove_flipped": true } });
+        assert_eq!(published(removed, "recall@1"), None);
+    }
+}

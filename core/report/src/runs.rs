@@ -1,0 +1,175 @@
+//! Runs, read from their folders.
+
+use crate::{Error, Result};
+use curricle_recipe::{SweepRun, identity};
+use curricle_record::{self as record, Manifest, RunFolder, RunResult, default_method, setting};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A finished run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What the method is called: its row.
+    pub method: String,
+    /// What the circumstances are called; empty if they have no name.
+    pub case: String,
+    /// The resolved recipe.
+    pub settings: Value,
+    /// What it came to.
+    pub result: RunResult,
+    /// What it was made with.
+    pub manifest: Option<Manifest>,
+}
+
+impl Run {
+    /// A run of a sweep that came to a result.
+    pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
+        Self {
+            folder: RunFolder::below(Path::new(""), &result.name, &result.recipe_hash, result.seed).path().into(),
+            method: planned.method.clone(),
+            case: planned.case.clone().unwrap_or_default(),
+            settings: serde_json::to_value(&planned.resolved.recipe).unwrap_or_default(),
+            result,
+            manifest: None,
+        }
+    }
+
+    /// A setting by its dotted name.
+    pub fn setting(&self, path: &str) -> Option<&Value> {
+        setting(&self.settings, path)
+    }
+
+    /// A number among the settings.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        self.setting(path)?.as_f64()
+    }
+
+    /// A word among the settings.
+    pub fn word(&self, path: &str) -> Option<&str> {
+        self.setting(path)?.as_str()
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.result.seed
+    }
+}
+
+/// A place in a table: which run stands there, or should.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// The method.
+    pub method: String,
+    /// The case; empty if it has no name.
+    pub case: String,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// A folder that was found and cannot be used.
+#[derive(Debug, Clone, Serialize)]
+pub struct LeftOut {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Why.
+    pub reason: String,
+    /// Where its run would have stood, if that much is known.
+    pub place: Option<Place>,
+}
+
+/// What there is below some folders.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The finished runs, by path.
+    pub runs: Vec<Run>,
+    /// What had to be left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Finds all runs in folders and below them.
+///
+/// # Errors
+/// If a folder does not exist or cannot be listed, or if there is no run at all.
+pub fn find(folders: &[PathBuf]) -> Result<Found> {
+    let mut seen = BTreeSet::new();
+    let mut paths = Vec::new();
+    for folder in folders {
+        let before = paths.len();
+        let run = RunFolder::named_by(folder);
+        let folder = run.path();
+        if !folder.is_dir() {
+            return Err(Error::Usage(format!("`{}` is not a folder", folder.display())));
+        }
+        walk(folder, &mut seen, &mut paths)?;
+        if paths.len() == before && folders.len() == 1 {
+            return Err(Error::Usage(format!(
+                "there is no run in `{}` or below it; runs are folders with a `result.json`",
+                folder.display()
+            )));
+        }
+    }
+    let mut found = Found::default();
+    for path in paths {
+        match read(&path) {
+            Ok(run) => found.runs.push(run),
+            Err(left_out) => found.left_out.push(*left_out),
+        }
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) -> Result<()> {
+    // Links may lead in circles, and the folders given may lie in each other.
+    let real = folder.canonicalize().map_err(record::Error::file("read", folder))?;
+    if !seen.insert(real) {
+        return Ok(());
+    }
+    if RunFolder::new(folder).is_run() {
+        runs.push(folder.into());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(folder).map_err(record::Error::file("read", folder))?;
+    let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    below.sort();
+    below.iter().try_for_each(|path| walk(path, seen, runs))
+}
+
+fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
+    let files = RunFolder::new(folder);
+    let settings = settings(&files.recipe());
+    let place = settings.as_ref().ok().map(|settings| {
+        let word = |path| setting(settings, path).and_then(Value::as_str).unwrap_or_default();
+        let method = match word("method") {
+            "" => default_method(word("loss.name"), word("weights.name")),
+            method => method.to_string(),
+        };
+        let seed = setting(settings, "seed").and_then(Value::as_u64).unwrap_or(0);
+        Place { method, case: word("case").into(), seed }
+    });
+    let left_out = |reason: String| Box::new(LeftOut { folder: folder.into(), reason, place: place.clone() });
+    let result = files
+        .read_result()
+        .map_err(|error| left_out(error.to_string()))?
+        .ok_or_else(|| left_out("not finished: it has no `result.json` yet".into()))?;
+    let settings = settings.map_err(|error| left_out(error.to_string()))?;
+    let manifest = files.read_manifest().map_err(|error| left_out(error.to_string()))?;
+    if let Some(manifest) = &manifest
+        && !manifest.recipe_hash_without_plugins.is_empty()
+        && manifest.recipe_hash_without_plugins != identity(&settings, &[])
+    {
+        return Err(left_out("its `recipe.toml` was changed after the run; restore it, or run it again".into()));
+    }
+    let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
+    let case = result.case.clone().unwrap_or_default();
+    Ok(Run { folder: folder.into(), method, case, settings, result, manifest })
+}
+
+fn settings(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).map_err(record::Error::file("read", path))?;
+    toml::from_str(&text)
+        .map_err(|e| record::Error::format(path, format!("cannot be understood: {}", e.message())).into())
+}

@@ -1,0 +1,279 @@
+//! What the runs of a comparison came to: means, intervals, tests, and what to be careful about.
+
+use crate::Result;
+use crate::agreement::Condition;
+use crate::comparison::unknown;
+use crate::published::{self, Published};
+use crate::statistics::{EXACT_SIGN_FLIPS, Spread, Test, holm};
+use crate::{Comparison, Measure, Run};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What to work out.
+#[derive(Debug, Clone, Default)]
+pub struct Questions {
+    /// Names of metrics, the main one first; those that suit most readers if empty.
+    pub metrics: Vec<String>,
+    /// The method that all others are tested against.
+    pub against: Option<String>,
+    /// How.
+    pub test: Test,
+}
+
+/// One metric of one method in one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Value {
+    /// Over seeds.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// 1 for the best method of the case, 2 for the second; equal ones share.
+    pub rank: Option<u8>,
+    /// Gain over the model before training, seed by seed.
+    pub gain: Option<Spread>,
+    /// The test against the chosen method.
+    pub against: Option<Against>,
+    /// What was published for the same data set and noise.
+    pub published: Option<Published>,
+}
+
+/// A paired test.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Against {
+    /// Differences to the other method over the seeds that both have.
+    pub difference: Spread,
+    /// The probability of such a difference by chance.
+    pub p: Option<f64>,
+    /// The same, corrected by Holm for all methods of the case.
+    pub p_corrected: Option<f64>,
+}
+
+/// One method in one case.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The method; `untrained` for the model before training.
+    pub method: String,
+    /// The case, if it has a name.
+    pub case: Option<String>,
+    /// Whether it is a method and not the model before training.
+    pub trained: bool,
+    /// Seeds of its runs.
+    pub seeds: Vec<u64>,
+    /// Runs that other methods of the case have, or that were to be made, and that are not there.
+    pub missing: usize,
+    /// By name of the metric.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// The numbers of a report.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// The metrics, the main one first.
+    pub metrics: Vec<Measure>,
+    /// The method that others are tested against.
+    pub against: Option<String>,
+    /// How.
+    pub test: Test,
+    /// Case by case: the untrained model, then the methods.
+    pub rows: Vec<Row>,
+    /// What a reader has to know before drawing conclusions.
+    pub caveats: Vec<String>,
+}
+
+impl Summary {
+    /// Works everything out.
+    ///
+    /// # Errors
+    /// If there is no such metric, or no such method to test against.
+    pub fn new(comparison: &Comparison, questions: &Questions) -> Result<Self> {
+        let against = questions.against.clone();
+        if let Some(method) = against.as_ref().filter(|method| !comparison.methods.contains(method)) {
+            let known: Vec<&str> = comparison.methods.iter().map(String::as_str).collect();
+            return Err(unknown("method", method, &known));
+        }
+        let metrics = Measure::choose(&questions.metrics, &comparison.runs)?;
+        let mut summary = Self { metrics, against, test: questions.test, rows: Vec::new(), caveats: Vec::new() };
+        for case in &comparison.cases {
+            summary.add_case(comparison, case);
+        }
+        summary.caveats = caveats(comparison, &summary);
+        Ok(summary)
+    }
+
+    /// The rows of a case, the untrained model first.
+    pub fn of_case<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| row.case.as_deref().unwrap_or_default() == case)
+    }
+
+    /// The names of all cases.
+    pub fn cases(&self) -> impl Iterator<Item = &str> {
+        let names = self.rows.iter().map(|row| row.case.as_deref().unwrap_or_default());
+        names.collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// The row of a method in a case.
+    pub fn row(&self, method: &str, case: &str) -> Option<&Row> {
+        let here = |row: &&Row| row.trained && row.method == method && row.case.as_deref().unwrap_or_default() == case;
+        self.rows.iter().find(here)
+    }
+
+    fn add_case(&mut self, comparison: &Comparison, case: &str) {
+        let runs = comparison.of_case(case);
+        let label = (!case.is_empty()).then(|| case.to_string());
+        let mut rows: Vec<Row> = Vec::new();
+        let seeds: BTreeSet<u64> = runs.iter().map(|run| run.seed()).collect();
+        for method in &comparison.methods {
+            let group = comparison.group(method, case);
+            let expected: BTreeSet<u64> =
+                comparison.missing.iter().filter(|p| p.method == *method && p.case == case).map(|p| p.seed).collect();
+            if group.is_empty() && expected.is_empty() {
+                continue;
+            }
+            let has = |seed: &u64| group.iter().any(|run| run.seed() == *seed);
+            let values = self.metrics.iter().filter_map(|m| Some((m.name.clone(), self.value(comparison, m, &group)?)));
+            rows.push(Row {
+                method: method.clone(),
+                case: label.clone(),
+                trained: true,
+                seeds: group.iter().map(|run| run.seed()).collect(),
+                missing: seeds.union(&expected).filter(|seed| !has(seed)).count(),
+                values: values.collect(),
+            });
+        }
+        for measure in &self.metrics {
+            rank(measure, &mut rows);
+            correct(measure, &mut rows);
+        }
+        self.rows.extend(untrained(&self.metrics, &runs, label));
+        self.rows.extend(rows);
+    }
+
+    fn value(&self, comparison: &Comparison, measure: &Measure, group: &[&Run]) -> Option<Value> {
+        let values: Vec<f64> = group.iter().filter_map(|run| measure.of(run)).collect();
+        let gains: Vec<f64> = group.iter().filter_map(|run| Some(measure.of(run)? - measure.untrained(run)?)).collect();
+        Some(Value {
+            spread: Spread::of(&values)?,
+            rank: None,
+            gain: Spread::of(&gains),
+            against: self.tested(comparison, measure, group),
+            published: published::value(group.first()?, measure),
+        })
+    }
+
+    fn tested(&self, comparison: &Comparison, measure: &Measure, group: &[&Run]) -> Option<Against> {
+        let (other, first) = (self.against.as_ref()?, group.first()?);
+        if *other == first.method {
+            return None;
+        }
+        let others = comparison.group(other, &first.case);
+        let pair = |run: &&Run| {
+            let other = others.iter().find(|other| other.seed() == run.seed())?;
+            Some(measure.of(run)? - measure.of(other)?)
+        };
+        let differences: Vec<f64> = group.iter().filter_map(pair).collect();
+        let p = self.test.p_value(&differences);
+        Some(Against { difference: Spread::of(&differences)?, p, p_corrected: p })
+    }
+}
+
+/// Every method of a seed starts from the same model, so one run per seed is enough.
+fn untrained(metrics: &[Measure], runs: &[&Run], case: Option<String>) -> Option<Row> {
+    let by_seed: BTreeMap<u64, &Run> = runs.iter().rev().map(|run| (run.seed(), *run)).collect();
+    let value = |measure: &Measure| {
+        let values: Vec<f64> = by_seed.values().filter_map(|run| measure.untrained(run)).collect();
+        let spread = Spread::of(&values)?;
+        let value = Value { spread, rank: None, gain: None, against: None, published: None };
+        Some((measure.name.clone(), value))
+    };
+    let values: BTreeMap<_, _> = metrics.iter().filter_map(value).collect();
+    let seeds = by_seed.keys().copied().collect();
+    (!values.is_empty()).then(|| Row { method: "untrained".into(), case, trained: false, seeds, missing: 0, values })
+}
+
+/// Marks the best and the second by what is shown, so that equal numbers have equal marks.
+fn rank(measure: &Measure, rows: &mut [Row]) {
+    let Some(higher_is_better) = measure.higher_is_better else { return };
+    let shown = |value: &Value| measure.show(value.spread.mean).parse::<f64>().unwrap_or(f64::NAN);
+    let mut means: Vec<f64> = rows.iter().filter_map(|row| row.values.get(&measure.name)).map(shown).collect();
+    if means.len() < 2 {
+        return;
+    }
+    means.sort_by(f64::total_cmp);
+    if higher_is_better {
+        means.reverse();
+    }
+    means.dedup();
+    for value in rows.iter_mut().filter_map(|row| row.values.get_mut(&measure.name)) {
+        let place = means.iter().take(2).position(|mean| *mean == shown(value));
+        value.rank = place.map(|place| place as u8 + 1);
+    }
+}
+
+/// Holm's correction over all methods of a case.
+fn correct(measure: &Measure, rows: &mut [Row]) {
+    let mut tests: Vec<&mut Against> =
+        rows.iter_mut().filter_map(|row| row.values.get_mut(&measure.name)?.against.as_mut()).collect();
+    tests.retain(|test| test.p.is_some());
+    let p_values: Vec<f64> = tests.iter().filter_map(|test| test.p).collect();
+    for (test, corrected) in tests.into_iter().zip(holm(&p_values)) {
+        test.p_corrected = Some(corrected);
+    }
+}
+
+/// Something that may differ between runs.
+type Fact = fn(&Run) -> Option<String>;
+
+fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let mut told = BTreeSet::new();
+    for disagreement in &comparison.disagreements {
+        if told.insert((disagreement.condition, disagreement.case.clone())) {
+            let consequence = match disagreement.condition {
+                Condition::Batches => "methods were not trained on the same batches",
+                Condition::Recipe => "these are no repetitions of one another",
+                _ => "the methods are not comparable there",
+            };
+            caveats.push(format!("{}: {consequence}", disagreement.summary()));
+        }
+    }
+    for row in summary.rows.iter().filter(|row| row.missing > 0) {
+        let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));
+        let runs = if row.missing == 1 { "1 run is".into() } else { format!("{} runs are", row.missing) };
+        caveats.push(format!("{runs} missing of `{}`{case}: its mean leaves them out", row.method));
+    }
+    let seeds = summary.rows.iter().filter(|row| row.trained).map(|row| row.seeds.len());
+    if seeds.clone().max() == Some(1) {
+        caveats.push("one run each: there is no telling differences from chance".into());
+    } else if summary.against.is_some() {
+        let (fewest, most) = (seeds.clone().filter(|n| *n > 1).min().unwrap_or(0), seeds.max().unwrap_or(0));
+        if let Some(smallest) = summary.test.smallest_p(fewest).filter(|p| *p > 0.05) {
+            caveats.push(format!("with {fewest} pairs the {} cannot give p below {smallest:.2}", summary.test.title()));
+        }
+        if summary.test == Test::SignFlip && most > EXACT_SIGN_FLIPS {
+            caveats.push(format!("the sign-flip test is exact and stops at {EXACT_SIGN_FLIPS} pairs: p is left out"));
+        }
+    }
+    let distinct = |of: Fact| -> BTreeSet<String> { comparison.runs.iter().filter_map(of).collect() };
+    let made_with: [(&str, Fact); 3] = [
+        ("devices", |run| run.manifest.as_ref().map(|m| m.device.clone())),
+        ("versions of curricle", |run| run.manifest.as_ref().map(|m| m.curricle.clone())),
+        ("versions of libtorch", |run| run.manifest.as_ref().map(|m| m.libtorch.clone())),
+    ];
+    for (what, of) in made_with {
+        let values = distinct(of);
+        if values.len() > 1 {
+            let values: Vec<_> = values.into_iter().collect();
+            caveats.push(format!("the runs were made with different {what}: {}", values.join(", ")));
+        }
+    }
+    let elsewhere: Vec<_> =
+        distinct(|run| run.word("eval.on").map(str::to_string)).into_iter().filter(|on| on != "test").collect();
+    if !elsewhere.is_empty() {
+        caveats.push(format!("measured on {} classes, not on test classes", elsewhere.join(" and ")));
+    }
+    match comparison.left_out.len() {
+        0 => {}
+        1 => caveats.push("1 folder was left out".into()),
+        n => caveats.push(format!("{n} folders were left out")),
+    }
+    caveats
+}

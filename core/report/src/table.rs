@@ -1,0 +1,256 @@
+//! The tables of a report, laid out but not yet written in any format.
+
+use crate::summary::{Row, Summary, Value};
+use crate::{Comparison, Measure, Published, published};
+
+/// How a cell stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mark {
+    /// Not at all.
+    #[default]
+    None,
+    /// The best of its column.
+    Best,
+    /// The second.
+    Second,
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Content {
+    /// Nothing to show.
+    #[default]
+    Nothing,
+    /// Words.
+    Text(String),
+    /// A number, with its standard deviation if there is one.
+    Number {
+        /// The number, or the mean of several.
+        mean: String,
+        /// Their standard deviation.
+        std: Option<String>,
+    },
+    /// A difference: its sign is always shown.
+    Signed(String),
+    /// From, to.
+    Interval(String, String),
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cell {
+    /// What stands in it.
+    pub content: Content,
+    /// How it stands out.
+    pub mark: Mark,
+}
+
+impl Cell {
+    fn text(text: impl Into<String>) -> Self {
+        Content::Text(text.into()).into()
+    }
+
+    fn number(mean: String) -> Self {
+        Content::Number { mean, std: None }.into()
+    }
+
+    /// Plain text, without its mark.
+    pub fn plain(&self) -> String {
+        let minus = |number: &str| number.replace('-', "−");
+        match &self.content {
+            Content::Nothing => "–".into(),
+            Content::Text(text) => text.clone(),
+            Content::Number { mean, std: None } => minus(mean),
+            Content::Number { mean, std: Some(std) } => format!("{} ± {std}", minus(mean)),
+            Content::Signed(difference) => minus(difference),
+            Content::Interval(low, high) => format!("{} – {}", minus(low), minus(high)),
+        }
+    }
+}
+
+impl From<Content> for Cell {
+    fn from(content: Content) -> Self {
+        Self { content, mark: Mark::None }
+    }
+}
+
+/// A table; its first column names the rows.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Titles of the columns.
+    pub columns: Vec<String>,
+    /// The rows; those of baselines first.
+    pub rows: Vec<Vec<Cell>>,
+    /// How many of them are baselines, which are set apart.
+    pub baselines: usize,
+}
+
+/// All tables of a report, and what has to be said about them.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Heading of the whole.
+    pub title: String,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// How to read them.
+    pub notes: Vec<String>,
+    /// What to be careful about.
+    pub caveats: Vec<String>,
+}
+
+/// Lays out an overview of all cases, if there are several, and one table for each.
+pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> Layout {
+    let mut tables = Vec::new();
+    if let (Some(main), true) = (summary.metrics.first(), comparison.cases.len() > 1) {
+        tables.push(overview(main, comparison, summary));
+    }
+    for case in &comparison.cases {
+        tables.push(of_case(case, summary));
+    }
+    Layout { title: title.into(), tables, notes: notes(summary), caveats: summary.caveats.clone() }
+}
+
+fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Table {
+    let column = |case: &String| if case.is_empty() { "no name".into() } else { case.clone() };
+    let mut columns = vec!["method".to_string()];
+    columns.extend(comparison.cases.iter().map(column));
+    let cells = |name: &str, row: &dyn Fn(&str) -> Option<Cell>| {
+        let mut cells = vec![Cell::text(name)];
+        cells.extend(comparison.cases.iter().map(|case| row(case).unwrap_or_default()));
+        cells
+    };
+    let before = |case: &str| {
+        let row = summary.of_case(case).find(|row| !row.trained)?;
+        Some(value_cell(measure, row.values.get(&measure.name)?))
+    };
+    let mut rows: Vec<_> =
+        summary.rows.iter().any(|r| !r.trained).then(|| cells("untrained", &before)).into_iter().collect();
+    let baselines = rows.len();
+    rows.extend(comparison.methods.iter().map(|method| {
+        cells(method, &|case| Some(value_cell(measure, summary.row(method, case)?.values.get(&measure.name)?)))
+    }));
+    Table { title: format!("{} in all cases", measure.title), columns, rows, baselines }
+}
+
+fn of_case(case: &str, summary: &Summary) -> Table {
+    let rows: Vec<&Row> = summary.of_case(case).collect();
+    let columns = columns(&rows, summary);
+    let mut titles = vec!["method".to_string()];
+    titles.extend(columns.iter().map(|column| column.title.clone()));
+    titles.push("runs".into());
+    let cells = |row: &&Row| {
+        let mut cells = vec![Cell::text(&row.method)];
+        cells.extend(columns.iter().map(|column| {
+            let value = row.values.get(&column.measure.name);
+            value.and_then(|value| (column.cell)(&column.measure, value)).unwrap_or_default()
+        }));
+        let runs = row.seeds.len();
+        cells.push(match row.missing {
+            0 => Cell::number(runs.to_string()),
+            missing => Cell::text(format!("{runs} ({missing} missing)")),
+        });
+        cells
+    };
+    Table {
+        title: if case.is_empty() { "Results".into() } else { case.into() },
+        columns: titles,
+        baselines: rows.iter().filter(|row| !row.trained).count(),
+        rows: rows.iter().map(cells).collect(),
+    }
+}
+
+/// What a column shows of a metric.
+struct Column {
+    title: String,
+    measure: Measure,
+    cell: fn(&Measure, &Value) -> Option<Cell>,
+}
+
+/// The main metric with all that is known of it, then the others.
+fn columns(rows: &[&Row], summary: &Summary) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (index, measure) in summary.metrics.iter().enumerate() {
+        let mut add = |title: &str, cell: fn(&Measure, &Value) -> Option<Cell>| {
+            columns.push(Column { title: title.into(), measure: measure.clone(), cell });
+        };
+        add(&measure.title, |measure, value| Some(value_cell(measure, value)));
+        if index > 0 {
+            continue;
+        }
+        let has = |wanted: fn(&Value) -> bool| rows.iter().filter_map(|row| row.values.get(&measure.name)).any(wanted);
+        if has(|value| value.spread.interval.is_some()) {
+            add("95 % CI", |measure, value| {
+                let [low, high] = value.spread.interval?;
+                Some(Content::Interval(measure.show(low), measure.show(high)).into())
+            });
+        }
+        if has(|value| value.gain.is_some()) {
+            add("vs untrained", |measure, value| Some(signed(measure, value.gain?.mean)));
+        }
+        if let Some(against) = &summary.against {
+            add(&format!("vs {against}"), |measure, value| Some(signed(measure, value.against?.difference.mean)));
+            add("p", |_, value| Some(Cell::number(p_value(value.against?.p_corrected?))));
+        }
+        if has(|value| value.published.is_some()) {
+            add("published", |measure, value| {
+                let Published { mean, std } = value.published?;
+                Some(
+                    Content::Number { mean: measure.show(mean), std: std.map(|std| measure.show_std(std, mean)) }
+                        .into(),
+                )
+            });
+        }
+    }
+    columns
+}
+
+fn value_cell(measure: &Measure, value: &Value) -> Cell {
+    let mark = match value.rank {
+        Some(1) => Mark::Best,
+        Some(2) => Mark::Second,
+        _ => Mark::None,
+    };
+    let mean = value.spread.mean;
+    let std = value.spread.std.map(|std| measure.show_std(std, mean));
+    Cell { content: Content::Number { mean: measure.show(mean), std }, mark }
+}
+
+fn signed(measure: &Measure, difference: f64) -> Cell {
+    let shown = measure.show(difference);
+    let zero = shown.trim_matches(['0', '.']).is_empty();
+    Content::Signed(if zero || shown.starts_with('-') { shown } else { format!("+{shown}") }).into()
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".into() } else { format!("{p:.3}") }
+}
+
+fn notes(summary: &Summary) -> Vec<String> {
+    let mut notes = Vec::new();
+    let values = || summary.rows.iter().flat_map(|row| row.values.values());
+    let percent: Vec<&str> = summary.metrics.iter().filter(|m| m.percent).map(|m| m.title.as_str()).collect();
+    let unit = match percent.len() {
+        0 => "",
+        n if n == summary.metrics.len() => " in %",
+        _ => " (fractions in %)",
+    };
+    let spread = if values().any(|v| v.spread.std.is_some()) { ", mean ± standard deviation over seeds" } else { "" };
+    notes.push(format!("Values after the last epoch{unit}{spread}."));
+    if values().any(|v| v.spread.interval.is_some()) {
+        notes.push("95 % CI: confidence interval of the mean by Student's t.".into());
+    }
+    if let Some(against) = &summary.against {
+        let several = summary.cases().any(|case| summary.of_case(case).filter(|row| row.trained).count() > 2);
+        let corrected = if several { ", corrected by Holm for all methods of the case" } else { "" };
+        notes.push(format!(
+            "vs {against}: mean difference to `{against}`, seed by seed; p: {}{corrected}.",
+            summary.test.title()
+        ));
+    }
+    if values().any(|v| v.published.is_some()) {
+        notes.push(format!("{}{}.", published::SOURCE[..1].to_uppercase(), &published::SOURCE[1..]));
+    }
+    notes
+}
