@@ -14,15 +14,12 @@ use curricle_losses as _;
 use curricle_samplers as _;
 use curricle_weights as _;
 
-use curricle_engine::backbone::Model;
-use curricle_engine::device::Compute;
-use curricle_engine::recipe::Resolved;
-use curricle_engine::registry::Registry;
+use curricle_engine::backbone::{Compute, Model};
+use curricle_engine::stop::Stop;
 use curricle_engine::track::profile::{Part, Times};
 use curricle_engine::train::components::Components;
-use curricle_engine::train::stop::Stop;
 use curricle_engine::train::{Trainer, TrainingSet};
-use curricle_engine::{data, device, recipe};
+use curricle_engine::{Experiment, Registry, data, device};
 use curricle_sdk::Shape;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -85,7 +82,7 @@ fn compare(python: &str, network: &str, folder: &Path, batches: usize, rounds: u
     Ok(())
 }
 
-fn resolve(network: &str, folder: &Path) -> Result<Resolved, Failure> {
+fn resolve(network: &str, folder: &Path) -> Result<Experiment, Failure> {
     let text = format!(
         r#"
         [data]
@@ -112,18 +109,18 @@ fn resolve(network: &str, folder: &Path) -> Result<Resolved, Failure> {
     );
     let path = folder.join("step.toml");
     std::fs::write(&path, text)?;
-    Ok(recipe::load(&path, &[], &Registry::built_in())?)
+    Ok(Experiment::load(&path, &[], &Registry::built_in())?)
 }
 
-fn trainer(resolved: &Resolved) -> Result<Trainer<'_>, Failure> {
-    let recipe = &resolved.recipe;
+fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
+    let recipe = &experiment.resolved.recipe;
     let part = data::load(&recipe.data, &recipe.images)?.train;
     let layout = part.inputs.layout();
     let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, Device::Cpu)?;
     model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu));
     let shape =
         Shape { classes: part.class_names.len() as i64, samples: part.len() as i64, embedding: recipe.embedding.size };
-    let components = Components::new(resolved, &shape, Device::Cpu)?;
+    let components = Components::new(recipe, &experiment.method, &shape, Device::Cpu)?;
     Ok(Trainer::new(recipe, TrainingSet::new(&part, Device::Cpu), model, components)?)
 }
 

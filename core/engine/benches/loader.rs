@@ -15,7 +15,7 @@
 
 use curricle_engine::data::{self, View};
 use curricle_engine::device;
-use curricle_engine::recipe::{DataRecipe, FolderRecipe, ImagesRecipe, SplitRecipe};
+use curricle_recipe::{DataRecipe, FolderRecipe, ImagesRecipe, SplitRecipe};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -5,8 +5,10 @@
 //! tensorboard --logdir target/track_demo --bind_all=false
 //! ```
 
+use curricle_engine::progress::{EpochSummary, Progress, ProgressMode};
+use curricle_engine::run::projector;
 use curricle_engine::track::grid::{retrieval_grid, sample_grid};
-use curricle_engine::track::{EpochSummary, HParams, Progress, ProgressMode, Status, Tracker, logging, projector};
+use curricle_engine::track::{HParams, Status, Tracker, logging};
 use serde_json::json;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};

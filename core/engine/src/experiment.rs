@@ -4,9 +4,21 @@ use crate::method::Method;
 use crate::preflight::{self, WithoutFiles};
 use crate::registry::Registry;
 use crate::{Error, Result};
-use curricle_recipe::{Resolved, Written};
+use curricle_recipe::{Resolved, Written, settings_of, suggestion};
+use curricle_sdk::Kind;
+use serde_json::Value as Json;
 use std::ops::Deref;
 use std::path::Path;
+
+/// Checks the settings of one component, given as `key=value`, and fills in its defaults.
+pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Registry) -> Result<Json> {
+    let Some(component) = registry.find(kind, name) else {
+        let names: Vec<_> = registry.of_kind(kind).map(|entry| entry.component.name).collect();
+        let help = suggestion(name, &names, "available:").unwrap_or_default();
+        return Err(Error::Usage(format!("there is no {kind} `{name}`; {help}")));
+    };
+    Ok(settings_of(&component.schema(), sets)?)
+}
 
 /// A resolved recipe with its components.
 #[derive(Debug, Clone)]

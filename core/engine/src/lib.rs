@@ -27,6 +27,6 @@ pub mod track;
 pub mod train;
 
 pub use error::{Error, Result, caught};
-pub use experiment::Experiment;
+pub use experiment::{Experiment, component_settings};
 pub use method::Method;
 pub use registry::{ComponentOrigin, RegisteredComponent, Registry};

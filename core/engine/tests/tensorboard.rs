@@ -1,7 +1,8 @@
 //! Event files, read back by TensorBoard itself.
 
 use curricle_engine::track::hparams::write_experiment;
-use curricle_engine::track::{HParams, Picture, Status, Tracker, metrics};
+use curricle_engine::track::{HParams, Picture, Status, Tracker};
+use curricle_record::metrics_file;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,7 +102,7 @@ fn a_hundred_thousand_scalars_are_all_there() {
         tracker.scalar("train/loss", step as f64, step, step / 1000).unwrap();
     }
     tracker.finish(Status::Interrupted).unwrap();
-    let records = metrics::read(&folder.path().join(metrics::FILE)).unwrap();
+    let records = metrics_file::read(&folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(records.len(), 100_000);
     let found = read_back(folder.path());
     let points = found["scalars"]["train/loss"].as_array().unwrap();

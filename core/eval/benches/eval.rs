@@ -12,7 +12,7 @@
 //! `memory` evaluates a set of the size of SOP's test part and prints the peak above the
 //! embeddings and what the process took before there were any.
 
-use curricle_engine::eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
+use curricle_eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_required_setting_is_marked_and_a_default_shown() {
-        let all = listings(&Schema::of_recipes(&Registry::built_in()));
+        let all = listings(&Schema::of_recipes(&Registry::built_in().components()));
         let optimizer = all.iter().find(|l| l.kind == "optimizer").unwrap();
         assert!(brief(optimizer).contains("lr (required)  momentum=0.0"), "{}", brief(optimizer));
         assert!(at_length(optimizer).contains("    lr: a number at least 0, required\n        Learning rate.\n"));

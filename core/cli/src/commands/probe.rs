@@ -1,10 +1,9 @@
 //! `curricle probe`
 
 use super::{PluginArgs, probe_loss, probe_weights};
-use crate::error::{Error, Result};
-use curricle_engine::Registry;
+use crate::error::Result;
 use curricle_engine::device;
-use curricle_recipe::{settings_of, suggestion};
+use curricle_engine::{Registry, component_settings};
 use curricle_sdk::Kind;
 use std::path::PathBuf;
 
@@ -50,12 +49,7 @@ impl ProbedArgs {
     pub fn prepare(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
         device::set_threads(self.threads)?;
         let registry = self.plugin.registry()?;
-        let Some(component) = registry.find(kind, &self.name) else {
-            let names: Vec<_> = registry.of_kind(kind).map(|e| e.component.name).collect();
-            let help = suggestion(&self.name, &names, "there are:").unwrap_or_default();
-            return Err(Error::usage(format!("there is no {kind} `{}`; {help}", self.name)));
-        };
-        let settings = settings_of(&component.schema(), &self.sets)?;
+        let settings = component_settings(kind, &self.name, &self.sets, &registry)?;
         Ok((registry, settings))
     }
 }

@@ -41,10 +41,14 @@ mod tests {
         noise::apply(&noise, &part, 0).unwrap().training_set(&part, false).unwrap()
     }
 
+    fn share(validation_share: f64) -> EvalRecipe {
+        EvalRecipe { validation_share, ..Default::default() }
+    }
+
     #[test]
     fn no_class_is_on_both_sides_and_labels_stay_as_wrong_as_they_were() {
         let all = noisy(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].repeat(5));
-        let (training, validation) = set_aside(&all, 0.3).unwrap();
+        let (training, validation) = set_aside(&all, &share(0.3)).unwrap();
         assert_eq!(validation.class_names, ["class 7", "class 8", "class 9"]);
         assert_eq!(training.part.class_names.len(), 7);
         assert_eq!(training.part.len() + validation.len(), all.part.len());
@@ -70,9 +74,9 @@ mod tests {
 
     #[test]
     fn both_sides_have_two_classes_at_least() {
-        assert_eq!([0.01, 0.2, 0.25, 0.99].map(|share| classes_set_aside(10, share)), [2, 2, 3, 8]);
-        assert_eq!(classes_set_aside(4, 0.9), 2);
-        let message = set_aside(&noisy(&[0, 1, 2, 0, 1, 2, 0, 1, 2]), 0.2).unwrap_err().to_string();
+        assert_eq!([0.01, 0.2, 0.25, 0.99].map(|part| share(part).validation_classes(10)), [2, 2, 3, 8]);
+        assert_eq!(share(0.9).validation_classes(4), 2);
+        let message = set_aside(&noisy(&[0, 1, 2, 0, 1, 2, 0, 1, 2]), &share(0.2)).unwrap_err().to_string();
         assert!(message.contains("needs at least 4 training classes") && message.contains("are 3"), "{message}");
     }
 }

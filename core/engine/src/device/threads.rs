@@ -124,6 +124,6 @@ mod tests {
 
     #[test]
     fn zero_threads_are_a_mistake_of_the_user() {
-        assert_eq!(set_threads(Some(0)).unwrap_err().exit_code(), 2);
+        assert_eq!(set_threads(Some(0)).unwrap_err().exit(), curricle_record::Exit::Usage);
     }
 }

@@ -118,6 +118,6 @@ fn an_unknown_loss_lists_those_there_are() {
     let settings = json!({});
     let probe = LossProbe { name: "nothing", settings: &settings, input: Path::new("in"), seed: 1 };
     let error = probe.run(&Registry::built_in(), 0).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.exit(), curricle_record::Exit::Usage);
     assert!(error.to_string().contains("probe_test_linear"), "{error}");
 }

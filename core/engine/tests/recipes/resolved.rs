@@ -1,9 +1,8 @@
 //! What comes out of good recipes.
 
 use super::{GOOD, load, write};
-use curricle_engine::Error;
-use curricle_engine::recipe::{self, DataRecipe, Schema, listings};
-use curricle_engine::registry::Registry;
+use curricle_engine::{Error, Registry, component_settings};
+use curricle_recipe::{self as recipe, Catalogue, DataRecipe, Schema, listings};
 use curricle_sdk::Kind;
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -111,26 +110,26 @@ fn networks_for_features_are_refused_on_pictures() {
 fn settings_of_a_single_component_are_checked_like_those_of_a_recipe() {
     let settings = |sets: &[&str]| {
         let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
-        recipe::component_settings(Kind::Loss, "springs", &sets, &Registry::built_in())
+        component_settings(Kind::Loss, "springs", &sets, &Registry::built_in())
     };
     let expected = json!({ "alpha": 3.0, "low": 0.9, "high": 0.1, "mining": "all", "bins": 10 });
     assert_eq!(settings(&["alpha=3"]).unwrap(), expected);
     let message = settings(&["alpah=3"]).unwrap_err().to_string();
     assert_eq!(message, "unknown setting `alpah` in `[loss]`");
-    let unknown = recipe::component_settings(Kind::Loss, "spring", &[], &Registry::built_in()).unwrap_err();
+    let unknown = component_settings(Kind::Loss, "spring", &[], &Registry::built_in()).unwrap_err();
     assert!(matches!(unknown, Error::Usage(_)) && unknown.to_string().contains("did you mean `springs`?"));
 }
 
 #[test]
 fn components_are_listed_with_their_nested_settings() {
-    let all = listings(&Schema::of_recipes(&Registry::built_in()));
+    let all = listings(&Schema::of_recipes(&Registry::built_in().components()));
     let weights = all.iter().find(|l| l.kind == "weights").unwrap();
     assert_snapshot!(serde_json::to_string_pretty(&weights.choices).unwrap());
 }
 
 #[test]
 fn every_reference_of_the_schema_leads_somewhere() {
-    let schema = Schema::of_recipes(&Registry::built_in());
+    let schema = Schema::of_recipes(&Registry::built_in().components());
     let text = schema.as_json().to_string();
     let targets = text.split("\"$ref\":\"#/definitions/").skip(1).map(|rest| rest.split('"').next().unwrap());
     let mut count = 0;

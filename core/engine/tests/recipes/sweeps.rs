@@ -1,12 +1,11 @@
 //! Sweeps and searches: what they describe, and what users read about broken ones.
 
 use super::{GOOD, write};
-use curricle_engine::recipe::{self, Plan};
-use curricle_engine::registry::Registry;
-use curricle_engine::{Error, Result};
+use curricle_engine::Registry;
+use curricle_recipe::{self as recipe, Plan, Problems};
 use insta::assert_snapshot;
 
-fn load(test: &str, sweep: &str, sets: &[&str]) -> Result<Plan> {
+fn load(test: &str, sweep: &str, sets: &[&str]) -> Result<Plan, Problems> {
     let recipe = format!("{GOOD}\n{sweep}\n");
     let path = write(
         test,
@@ -21,16 +20,12 @@ fn load(test: &str, sweep: &str, sets: &[&str]) -> Result<Plan> {
 }
 
 fn plan(test: &str, sweep: &str, sets: &[&str]) -> Plan {
-    load(test, sweep, sets).unwrap_or_else(|error| match error {
-        Error::Recipe(problems) => panic!("{}", recipe::render(problems.iter(), 100, false)),
-        other => panic!("{other}"),
-    })
+    load(test, sweep, sets).unwrap_or_else(|problems| panic!("{}", recipe::render(problems.iter(), 100, false)))
 }
 
 fn complaint(test: &str, sweep: &str) -> String {
     match load(test, sweep, &[]) {
-        Err(Error::Recipe(problems)) => recipe::render(problems.iter(), 100, false),
-        Err(other) => panic!("not a problem of the recipe: {other}"),
+        Err(problems) => recipe::render(problems.iter(), 100, false),
         Ok(plan) => panic!("nothing is wrong with these {} runs", plan.runs.len()),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::io::{Cursor, Write};
+use std::path::PathBuf;
 use tch::{Device, Kind};
 
 fn golden(name: &str) -> PathBuf {
