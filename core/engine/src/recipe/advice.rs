@@ -1,4 +1,4 @@
-//! Settings that are legal and yet will not do what somebody expects, found before training.
+//! Warnings before training about settings that are valid but probably not what the user wants.
 
 use super::declared;
 use super::problems::Problem;
@@ -9,7 +9,7 @@ use crate::data::validation::classes_set_aside;
 use curricle_sdk::{Advice, DataFacts, Kind, LossInfo, Shape, TensorSpec, guard};
 
 /// Warnings about a recipe, from the engine and from its components. Without `facts` about the
-/// data only what the recipe itself says of it is known.
+/// data, only those that the recipe states are used.
 pub fn advice(resolved: &Resolved, facts: Option<&DataFacts>) -> Vec<Problem> {
     let class_sizes = stated_class_sizes(&resolved.recipe);
     let stated = DataFacts {
@@ -33,7 +33,7 @@ fn warning(resolved: &Resolved, advice: &Advice) -> Problem {
     Problem::warning(&origin, format!("{shown}: {}", advice.message)).at(advice.path.as_str())
 }
 
-/// Training classes, where the recipe itself says how many samples each has.
+/// Samples per training class, if the recipe states them.
 fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
     match &recipe.data {
         DataRecipe::Strokes(strokes) => vec![strokes.per_class; trained(strokes.classes / 2, &recipe.eval)],
@@ -41,7 +41,7 @@ fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
     }
 }
 
-/// Training classes that are left for training.
+/// Number of classes left for training after validation classes are held out.
 fn trained(classes: usize, eval: &EvalRecipe) -> usize {
     match eval.on {
         EvalOn::Test => classes,
@@ -57,11 +57,11 @@ fn training(recipe: &Recipe) -> Vec<Advice> {
     | OptimizerRecipe::Adamw { lr, .. }
     | OptimizerRecipe::Rmsprop { lr, .. }) = &recipe.optimizer;
     if *lr == 0.0 {
-        note("optimizer.lr", "nothing moves; use a learning rate above 0");
+        note("optimizer.lr", "no parameter is updated; use a learning rate above 0");
     }
     if let OptimizerRecipe::Sgd { momentum, nesterov, .. } = &recipe.optimizer {
         if *momentum == 1.0 {
-            note("optimizer.momentum", "no step is ever forgotten and training diverges; 0.9 is usual");
+            note("optimizer.momentum", "past gradients never decay and training diverges; 0.9 is usual");
         }
         if *nesterov && *momentum == 0.0 {
             note("optimizer.nesterov", "has no effect without `optimizer.momentum`");
@@ -79,31 +79,28 @@ fn training(recipe: &Recipe) -> Vec<Advice> {
     if let Some(vision) = recipe.backbone.vision() {
         let head = recipe.train.head_epochs;
         if vision.weights.as_ref().is_some_and(|path| !path.exists()) {
-            note("backbone.weights", "there is no such file");
+            note("backbone.weights", "file not found");
         }
         if vision.frozen && vision.weights.is_none() {
-            note("backbone.frozen", "the network stays at random numbers; give pretrained `backbone.weights`");
+            note("backbone.frozen", "the backbone stays randomly initialised; set `backbone.weights`");
         } else if vision.frozen_norm && vision.weights.is_none() {
-            note(
-                "backbone.frozen_norm",
-                "batch norm keeps statistics it never had; give pretrained `backbone.weights`",
-            );
+            note("backbone.frozen_norm", "batch norm keeps its initial statistics; set `backbone.weights`");
         }
         if vision.frozen && head > 0 {
-            note("train.head_epochs", "has no effect: with `backbone.frozen` nothing but the head is ever trained");
+            note("train.head_epochs", "has no effect: with `backbone.frozen`, only the head is trained");
         } else if head > 0 && head >= epochs {
-            note("train.head_epochs", "the network is never trained; `backbone.frozen = true` does that faster");
+            note("train.head_epochs", "the backbone is never trained; `backbone.frozen = true` does the same faster");
         }
     }
     if recipe.train.clip_norm == Some(0.0) {
-        note("train.clip_norm", "every gradient is cut to 0 and nothing moves; leave the setting out to clip nothing");
+        note("train.clip_norm", "every gradient is clipped to 0, so nothing is trained; remove it to disable clipping");
     }
     match &recipe.schedule {
         ScheduleRecipe::Step { every, .. } if epochs > 0 && *every >= epochs => {
-            note("schedule.every", "training ends before the first step");
+            note("schedule.every", "training ends before the learning rate first changes");
         }
         ScheduleRecipe::Step { factor, .. } if *factor == 0.0 => {
-            note("schedule.factor", "nothing moves after the first step");
+            note("schedule.factor", "the learning rate is 0 after the first step of the schedule");
         }
         _ => {}
     }
@@ -113,10 +110,10 @@ fn training(recipe: &Recipe) -> Vec<Advice> {
     found
 }
 
-/// Parameter groups nobody has, and declared tensors that will hardly move.
+/// Warnings about unknown parameter groups, and about declared tensors that will hardly be trained.
 fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
     let recipe = &resolved.recipe;
-    // Names and scales do not depend on the sizes, so stand-ins will do where they are unknown.
+    // Names and scales do not depend on the sizes, so placeholders will do where these are unknown.
     let shape = Shape {
         classes: facts.class_sizes.len().max(2) as i64,
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
@@ -128,11 +125,11 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let path = format!("groups.{name}");
-        // Parts of the network have been checked already, see `resolve`.
+        // Groups within the network are checked in `resolve`.
         if !names.contains(&name.as_str()) && !name.contains('.') {
             let origin = resolved.tree.find(&path).map(|entry| entry.key_origin.clone()).unwrap_or_default();
-            let message = format!("`{path}` has no effect: there is no parameter group of that name");
-            let help = suggest::help(name, &names, &format!("with loss `{}` there are:", recipe.loss.name));
+            let message = format!("`{path}` has no effect: there is no such parameter group");
+            let help = suggest::help(name, &names, &format!("available with loss `{}`:", recipe.loss.name));
             found.push(Problem { help, ..Problem::warning(&origin, message).at(path) });
         } else if let Some(scale) = group.lr_scale {
             let declared = trainable.iter().find(|spec| spec.group == *name);
@@ -146,9 +143,9 @@ fn groups(resolved: &Resolved, facts: &DataFacts) -> Vec<Problem> {
 
 fn slow(scale: f64, declared: Option<&TensorSpec>) -> Option<String> {
     match declared {
-        _ if scale == 0.0 => Some("these parameters stay as they were initialised".into()),
+        _ if scale == 0.0 => Some("these parameters keep their initial values".into()),
         Some(spec) if scale <= spec.lr_scale / 100.0 => Some(format!(
-            "`{}` will hardly move from where it was initialised; its loss asks for {}",
+            "`{}` will hardly change from its initial values; the loss declares {}",
             spec.name, spec.lr_scale
         )),
         _ => None,

@@ -1,4 +1,4 @@
-//! From recipe text to a recipe that can be run.
+//! Resolution of a recipe file into a recipe that can be run.
 
 use super::problems::{Problem, Problems};
 use super::resolver::Resolver;
@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A recipe with every default filled in, checked, and its components made.
+/// A validated recipe with all defaults filled in, and its components.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// The settings.
@@ -26,20 +26,20 @@ pub struct Resolved {
     pub components: Components,
     /// The settings with the origin of each.
     pub tree: Node,
-    /// What is legal and yet doubtful, as far as the recipe alone shows.
+    /// Warnings that can be given without the data.
     pub warnings: Vec<Problem>,
-    /// All components the recipe could name, those of its plugins included.
+    /// All available components, including those of the recipe's plugins.
     pub registry: Registry,
 }
 
-/// The components a recipe names, made from its settings.
+/// The components a recipe names, with its settings.
 #[derive(Clone)]
 pub struct Components {
-    /// What is minimised.
+    /// The loss function.
     pub loss: Arc<dyn Loss>,
-    /// How batches are formed.
+    /// The batch sampler.
     pub sampler: Arc<dyn Sampler>,
-    /// How much each sample counts.
+    /// The weight scheme.
     pub weights: Arc<dyn WeightScheme>,
 }
 
@@ -49,25 +49,25 @@ impl fmt::Debug for Components {
     }
 }
 
-/// Reads a recipe, what it extends, and `--set` arguments over both; or says all that is wrong.
+/// Loads a recipe with everything it extends and applies `--set` arguments; reports all problems.
 pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Resolved> {
     let layers = files::layers(path)?;
     Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
     Resolver::new(registry).draft(path, layers, sets::tables(sets)?)?.finish()
 }
 
-/// Checks the settings of one component, given as `key=value` without the component's table, and
-/// fills in its defaults.
+/// Validates the settings of one component, given as `key=value` without the component's table,
+/// and fills in its defaults.
 pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Registry) -> Result<Json> {
     let Some(entry) = registry.find(kind, name) else {
         let names: Vec<_> = registry.of_kind(kind).map(|e| e.component.name).collect();
-        let help = super::suggest::help(name, &names, "there are:").unwrap_or_default();
+        let help = super::suggest::help(name, &names, "available:").unwrap_or_default();
         return Err(crate::Error::Usage(format!("there is no {kind} `{name}`; {help}")));
     };
     Ok(settings_of(&entry.component, sets)?)
 }
 
-/// The same for a component at hand.
+/// Like [`component_settings`], for a given component.
 pub fn settings_of(component: &Component, sets: &[String]) -> Result<Json, Problems> {
     let schema = Schema::of_component(component);
     let table = arguments(sets::tables(sets)?, &schema);
@@ -81,8 +81,8 @@ pub fn settings_of(component: &Component, sets: &[String]) -> Result<Json, Probl
 }
 
 impl Resolved {
-    /// The same recipe with other values for settings that its components do not see, such as the
-    /// seed and labels.
+    /// The recipe with changes to settings that its components do not use, such as the seed and
+    /// names for tables.
     pub(super) fn with(&self, changes: impl IntoIterator<Item = (&'static str, Node)>) -> Result<Self> {
         let mut changed = self.clone();
         for (path, node) in changes {
@@ -92,31 +92,29 @@ impl Resolved {
         Ok(changed)
     }
 
-    /// The whole recipe as TOML; it alone reproduces the run.
+    /// The complete recipe as TOML, enough to reproduce the run.
     pub fn to_toml(&self) -> String {
         render::toml(&self.tree)
     }
 
-    /// The whole recipe as TOML with the origin of every value as a comment.
+    /// The complete recipe as TOML, with the origin of every value in a comment.
     pub fn explain(&self) -> String {
         render::explained(&self.tree)
     }
 
-    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name, description and the
-    /// labels for tables.
+    /// The recipe's hash, 64 hexadecimal digits: of everything but the seed, the name, the description
+    /// and the names for tables.
     pub fn hash(&self) -> String {
         let used: Vec<_> = self.plugins_used().into_iter().map(|plugin| plugin.sha256.as_str()).collect();
         hash::identity(&self.tree.to_json(), &used)
     }
 
-    /// What the hash would be if the recipe's components were built in: equal for runs that differ
-    /// in nothing but the contents of their plugins.
+    /// The hash without the contents of plugins: equal for runs that differ only in those.
     pub fn hash_without_plugins(&self) -> String {
         hash::identity(&self.tree.to_json(), &[])
     }
 
-    /// The libraries that the recipe's components come from; loaded ones of which it uses nothing
-    /// are not among them.
+    /// The libraries that the recipe's components come from, without those that are loaded but unused.
     pub fn plugins_used(&self) -> Vec<&Arc<Plugin>> {
         let Recipe { loss, sampler, weights, .. } = &self.recipe;
         let names = [(Kind::Loss, &loss.name), (Kind::Sampler, &sampler.name), (Kind::Weights, &weights.name)];
@@ -126,7 +124,7 @@ impl Resolved {
         used
     }
 
-    /// Adds the library to an error of a component that comes from one.
+    /// Adds the library's path to an error of a component from a plugin.
     pub fn blame(&self, error: Error) -> Error {
         let path = match &error {
             Error::Component { kind, name, .. } => {
@@ -158,7 +156,7 @@ pub(super) fn merged(
     let mut origin = Origin::Default;
     for layer in layers {
         origin = files::beginning(&layer.source);
-        // These two are the file's own: the recipes that extend it are other recipes.
+        // These two are not inherited: a recipe that extends this one is another recipe.
         table.remove("name");
         table.remove("description");
         merge::merge(&mut table, layer.table, schema, schema.as_json());
@@ -184,13 +182,13 @@ fn arguments(sets: Vec<Table>, schema: &Schema) -> Table {
 
 pub(super) fn typed(tree: &Node) -> Result<Recipe, Problems> {
     serde_path_to_error::deserialize(tree.to_json()).map_err(|error| {
-        // The schema has let it pass, so this is rare; still, it points somewhere.
+        // Rare, since the schema has accepted it.
         let path = error.path().to_string();
         Problem::new(&written(tree, &path), format!("`{path}`: {}", error.inner())).at(path).into()
     })
 }
 
-/// Where a setting was written; a default's place is that of the nearest thing around it.
+/// Where a setting was written; for a default, the nearest enclosing table that was.
 pub(super) fn written(tree: &Node, path: &str) -> Origin {
     let mut path = path;
     loop {
@@ -213,11 +211,11 @@ pub(super) fn written(tree: &Node, path: &str) -> Origin {
     }
 }
 
-/// What each table allows and all of them together do not.
+/// Finds settings that are valid in their own tables but not together.
 pub(super) fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
     let name = recipe.name.as_str();
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0', '\n']) {
-        let problem = Problem::new(&written(tree, "name"), format!("`{name}` cannot be the name of a folder"))
+        let problem = Problem::new(&written(tree, "name"), format!("`{name}` is not a valid folder name"))
             .at("name")
             .label("names the runs' folder")
             .help("use letters, digits, `-` and `_`");
@@ -225,25 +223,25 @@ pub(super) fn contradictions(recipe: &Recipe, tree: &Node, problems: &mut Vec<Pr
     }
     let takes_features = matches!(recipe.backbone, BackboneRecipe::Linear | BackboneRecipe::Mlp { .. });
     if let (DataRecipe::Features(_), false) = (&recipe.data, takes_features) {
-        let message = format!("`{}` needs images, and `features` has none", recipe.backbone.name());
+        let message = format!("backbone `{}` needs images, but `features` has none", recipe.backbone.name());
         let problem = Problem::new(&written(tree, "backbone.name"), message)
             .at("backbone.name")
             .label("only for images")
-            .help("use `linear` or `mlp` on features");
+            .help("use `linear` or `mlp` for features");
         problems.push(problem);
     }
     if takes_features && !matches!(recipe.data, DataRecipe::Features(_)) {
-        let message = format!("`{}` needs features, and this data source gives images", recipe.backbone.name());
+        let message = format!("backbone `{}` needs features, but the data source has images", recipe.backbone.name());
         let problem = Problem::new(&written(tree, "backbone.name"), message)
             .at("backbone.name")
             .label("only for features")
-            .help("use `conv4`, or `mobilenet_v2` and the like");
+            .help("use `conv4`, `mobilenet_v2` or another backbone for images");
         problems.push(problem);
     }
     unknown_groups(recipe, tree, problems);
 }
 
-/// Parameter groups of the network that it does not have.
+/// Finds groups of network parameters that do not exist.
 fn unknown_groups(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
     let of_the_model = |group: &&String| matches!(group.split('.').next(), Some("backbone" | "embedding"));
     let groups: Vec<_> = recipe.groups.keys().filter(of_the_model).filter(|group| group.contains('.')).collect();
@@ -256,7 +254,7 @@ fn unknown_groups(recipe: &Recipe, tree: &Node, problems: &mut Vec<Problem>) {
         let origin = tree.as_table().and_then(|table| table.get("groups")).and_then(|entry| entry.node.as_table());
         let origin =
             origin.and_then(|table| table.get(group)).map(|entry| entry.key_origin.clone()).unwrap_or_default();
-        let message = format!("`{}` has no parameters `{group}`", recipe.backbone.name());
+        let message = format!("backbone `{}` has no parameter group `{group}`", recipe.backbone.name());
         problems.push(
             Problem::new(&origin, message)
                 .at(format!("groups.{group}"))

@@ -1,7 +1,7 @@
-//! Resolves recipes that share most of what they are made of.
+//! Resolution of many similar recipes.
 //!
-//! A sweep has thousands of recipes and one schema: libraries are loaded and the schema is made
-//! once for each set of libraries, not once for each recipe.
+//! A sweep may have thousands of recipes, but one schema: libraries are loaded and the schema is
+//! generated once per list of libraries, not once per recipe.
 
 use super::advice::advice;
 use super::files::Layer;
@@ -15,7 +15,7 @@ use crate::registry::Registry;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Resolves recipes, one after the other.
+/// Resolves recipes and caches what they share.
 pub(crate) struct Resolver<'r> {
     registry: &'r Registry,
     known: Vec<Rc<Known>>,
@@ -23,13 +23,13 @@ pub(crate) struct Resolver<'r> {
 
 /// What recipes with the same libraries share.
 struct Known {
-    /// The list of libraries as it was written.
+    /// The list of libraries as written in the recipe.
     written: Option<Node>,
     registry: Registry,
     schema: Schema,
 }
 
-/// A recipe that has been checked against the schema.
+/// A recipe that has been validated against the schema.
 pub(crate) struct Draft {
     /// The recipe with its defaults.
     pub tree: Node,
@@ -42,7 +42,7 @@ impl<'r> Resolver<'r> {
         Self { registry, known: Vec::new() }
     }
 
-    /// Merges the layers, then the arguments over them, and fills in the defaults.
+    /// Merges the layers and the arguments, validates the result and fills in the defaults.
     pub fn draft(&mut self, path: &Path, layers: Vec<Layer>, arguments: Vec<Table>) -> Result<Draft, Problems> {
         let known = self.known(&layers, &arguments)?;
         let tree = merged(path, layers, arguments, &known.schema, known.registry.plugins());
@@ -64,7 +64,7 @@ impl<'r> Resolver<'r> {
 }
 
 impl Draft {
-    /// The recipe ready to be run, or all that is wrong with it.
+    /// The recipe ready to run, or all its problems.
     pub fn finish(self) -> Result<Resolved> {
         let Self { mut tree, problems, known } = self;
         Problems::check(problems)?;

@@ -1,4 +1,4 @@
-//! From a sweep to its runs.
+//! Expansion of a sweep into its runs.
 
 use super::exclude::Candidate;
 use super::labels::folder_name;
@@ -16,37 +16,37 @@ use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Equal runs that are named before the rest is only counted.
+/// Pairs of equal runs that are shown; further ones are counted.
 const TWINS_SHOWN: usize = 3;
 
-/// Everything a recipe with a `[sweep]` or a `[tune]` describes.
+/// The runs and searches of a recipe with a `[sweep]` or a `[tune]`.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the whole is called: the recipe's name, as a folder may be called.
+    /// The recipe's name, as a valid folder name.
     pub name: String,
-    /// The runs to compare. Repetitions come last: all methods of the first seed before any of the
-    /// second.
+    /// The runs to compare, ordered by seed: all methods with the first seed come before those with
+    /// the second.
     pub runs: Vec<SweepRun>,
-    /// The searches for settings that some of the runs wait for.
+    /// The searches that some of the runs depend on.
     pub searches: Vec<Search>,
 }
 
-/// One of the runs that a recipe describes.
+/// One run of a sweep.
 #[derive(Debug, Clone)]
 pub struct SweepRun {
     /// The method's name.
     pub method: String,
-    /// What the circumstances are called, if there are several.
+    /// The case's name, if there are several.
     pub case: Option<String>,
-    /// The recipe of this run alone. A run that waits for a search has the recipe without the
-    /// settings that are searched.
+    /// The recipe of this run. For a run that depends on a search, it is a placeholder: the recipe
+    /// of the first trial.
     pub resolved: Resolved,
-    /// The search this run waits for, as a place in [`Plan::searches`].
+    /// The search this run depends on, as an index into [`Plan::searches`].
     pub search: Option<usize>,
 }
 
 impl Plan {
-    /// The warnings of all runs, each once.
+    /// The warnings of all runs, without duplicates.
     pub fn warnings(&self) -> Vec<&Problem> {
         let runs = self.runs.iter().map(|run| &run.resolved);
         let trials = self.searches.iter().flat_map(|search| &search.trials).map(|trial| &trial.resolved);
@@ -54,7 +54,7 @@ impl Plan {
         runs.chain(trials).flat_map(|resolved| &resolved.warnings).filter(|one| seen.insert(identity(one))).collect()
     }
 
-    /// Gives the runs that wait for a search the settings of one of its trials.
+    /// Gives the runs that depend on a search the settings of one of its trials.
     pub fn settle(&mut self, search: usize, trial: usize) -> Result<()> {
         let Some(chosen) = self.searches.get(search).and_then(|search| search.trials.get(trial)) else { return Ok(()) };
         for run in self.runs.iter_mut().filter(|run| run.search == Some(search)) {
@@ -65,8 +65,8 @@ impl Plan {
     }
 }
 
-/// Reads a recipe and all runs its `[sweep]` and `[tune]` describe; a recipe without them
-/// describes itself.
+/// Loads a recipe and all runs of its `[sweep]` and `[tune]`; without these, the recipe is the only
+/// run.
 pub fn load_sweep(path: &Path, sets: &[String], registry: &Registry) -> Result<Plan> {
     let mut layers = files::layers(path)?;
     let mut arguments = sets::tables(sets)?;
@@ -74,10 +74,10 @@ pub fn load_sweep(path: &Path, sets: &[String], registry: &Registry) -> Result<P
     let for_tune = take_arguments(&mut arguments, "tune");
     let mut problems = Vec::new();
     let sweep = read::take(&mut layers, for_sweep, &for_tune, &mut problems).unwrap_or_default();
-    // Else a `--set tune.trials=3` that is meant for the searches of methods would be one itself.
+    // Otherwise `--set tune.trials=3`, meant for the searches of methods, would be read as a search.
     let only_methods_search = sweep.methods.iter().any(|method| method.tune.is_some());
     let tune = tune::take(&mut layers, &for_tune, !only_methods_search, &mut problems);
-    // Slips in these two leave enough to find the others.
+    // Despite problems in these two, the expansion can go on and find others.
     let is_harmless = |problem: &Problem| matches!(problem.path.as_str(), "sweep.exclude" | "sweep.seeds");
     if !problems.iter().all(is_harmless) {
         return Err(Problems::from(problems).into());
@@ -101,7 +101,7 @@ struct Expansion<'a> {
     name: String,
     resolver: Resolver<'a>,
     problems: Vec<Problem>,
-    /// Recipes of all combinations, those left out included, for complaints about exclusions.
+    /// Recipes of all combinations, including excluded ones, to report unused exclusions.
     drafts: Vec<(Combination, Node)>,
 }
 
@@ -117,7 +117,7 @@ struct Combination {
 struct Kept {
     combination: Combination,
     resolved: Resolved,
-    /// Places in the list of seeds.
+    /// Indices into the list of seeds.
     seeds: Vec<usize>,
     search: Option<usize>,
 }
@@ -133,7 +133,7 @@ impl Expansion<'_> {
         }
         self.complain_about_exclusions();
         if kept.is_empty() && self.problems.is_empty() {
-            let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` leaves nothing to run");
+            let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` excludes every run");
             self.problems.push(problem.at("sweep.exclude"));
         }
         self.checked()?;
@@ -150,7 +150,7 @@ impl Expansion<'_> {
         Ok(Problems::check(problems)?)
     }
 
-    /// Remembers what is wrong with a recipe and goes on; other errors end everything.
+    /// Collects the problems of a recipe and continues; returns other errors.
     fn noted<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -169,12 +169,12 @@ impl Expansion<'_> {
         if runs <= MOST_RUNS {
             return Ok(());
         }
-        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are possible"));
+        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are allowed"));
         Err(Problems::from(problem.at("sweep").help("vary fewer settings at once, or split the recipe")).into())
     }
 
     fn combinations(&self) -> Vec<Combination> {
-        // Nothing stands for "as the recipe says".
+        // `None` means the recipe as it is.
         let choices = |all: &[Variation]| -> Vec<Option<usize>> {
             if all.is_empty() { vec![None] } else { (0..all.len()).map(Some).collect() }
         };
@@ -190,7 +190,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Resolves a combination unless it is left out for every seed.
+    /// Resolves a combination unless it is excluded for every seed.
     fn keep(&mut self, combination: Combination, searches: &mut Vec<Search>) -> Result<Option<Kept>> {
         let draft = self.draft(&combination, None)?;
         let seeds = self.seeds_kept(&combination, &draft.tree);
@@ -209,9 +209,8 @@ impl Expansion<'_> {
         Ok(Some(Kept { resolved, combination, seeds, search: Some(searches.len() - 1) }))
     }
 
-    /// The trials of a combination whose settings are searched, and the recipe of the first of
-    /// them to stand in until the search is over: without the searched settings the recipe need
-    /// not even be complete.
+    /// The search for a combination's settings, and the recipe of its first trial as a placeholder
+    /// until the search is done: without the searched settings, the recipe may be incomplete.
     fn search(&mut self, combination: &Combination, seeds: &[usize]) -> Result<(Search, Resolved)> {
         let seeds: Vec<Option<(u64, Origin)>> = if self.sweep.seeds.is_empty() {
             vec![None]
@@ -230,8 +229,8 @@ impl Expansion<'_> {
         }
         let (method, case) = (self.method_name(combination), self.case_name(combination));
         let search = tune.search(method, case, trials, &seeds)?;
-        let stand_in = search.trials.first().map(|trial| trial.resolved.clone());
-        Ok((search, stand_in.ok_or_else(|| Error::Failed("a search without trials".into()))?))
+        let placeholder = search.trials.first().map(|trial| trial.resolved.clone());
+        Ok((search, placeholder.ok_or_else(|| Error::Failed("a search without trials".into()))?))
     }
 
     fn draft(&mut self, combination: &Combination, searched: Option<&Table>) -> Result<Draft> {
@@ -260,7 +259,7 @@ impl Expansion<'_> {
         let mut arguments = vec![point.table.clone()];
         arguments.extend(searched.cloned());
         arguments.extend(self.arguments.iter().cloned());
-        // Last, since a name from the command line is that of the whole sweep.
+        // Last, because a name from the command line is the name of the whole sweep.
         arguments.push(labels);
         Ok(self.resolver.draft(self.path, layers, arguments)?)
     }
@@ -277,15 +276,15 @@ impl Expansion<'_> {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// The places of the seeds for which a combination is run.
+    /// The indices of the seeds with which a combination is run.
     fn seeds_kept(&self, combination: &Combination, tree: &Node) -> Vec<usize> {
         let (method, case) = (self.method_name(combination), self.case_name(combination));
         let kept = |(_, seed): &(usize, u64)| {
             let candidate = self.candidate(combination, &method, case.as_deref(), *seed, tree);
-            // Every exclusion is tried, so that each knows whether it was of use.
+            // Every exclusion is tried, so that each records whether it was used.
             self.sweep.exclude.iter().filter(|exclusion| exclusion.fits(&candidate)).count() == 0
         };
-        self.seeds(tree).into_iter().enumerate().filter(kept).map(|(place, _)| place).collect()
+        self.seeds(tree).into_iter().enumerate().filter(kept).map(|(index, _)| index).collect()
     }
 
     fn seeds(&self, tree: &Node) -> Vec<u64> {
@@ -325,12 +324,12 @@ impl Expansion<'_> {
 
     fn runs(&self, kept: &[Kept]) -> Result<Vec<SweepRun>> {
         let mut runs = Vec::new();
-        for place in 0..self.sweep.seeds.len().max(1) {
+        for index in 0..self.sweep.seeds.len().max(1) {
             for Kept { combination, resolved, seeds, search } in kept {
-                if !seeds.contains(&place) {
+                if !seeds.contains(&index) {
                     continue;
                 }
-                let seed = self.sweep.seeds.get(place).map(|(seed, origin)| ("seed", seed_node(*seed, origin)));
+                let seed = self.sweep.seeds.get(index).map(|(seed, origin)| ("seed", seed_node(*seed, origin)));
                 runs.push(SweepRun {
                     method: self.method_name(combination),
                     case: self.case_name(combination),
@@ -342,8 +341,8 @@ impl Expansion<'_> {
         Ok(runs)
     }
 
-    /// Two runs that compute the same are a slip: a method listed under two names, or an argument
-    /// that overrides what a grid varies.
+    /// Refuses equal runs, which are a mistake: a method listed under two names, or an argument that
+    /// overrides what a grid varies.
     fn refuse_twins(&mut self, runs: &[SweepRun]) {
         let title = |run: &SweepRun| match &run.case {
             Some(case) => format!("`{}` ({case})", run.method),
@@ -358,7 +357,7 @@ impl Expansion<'_> {
                 None => drop(known.insert(key, run)),
             }
         }
-        // One seed stands for all.
+        // The pairs of one seed are enough.
         let seed = twins.first().map(|(_, run)| run.resolved.recipe.seed);
         twins.retain(|(_, run)| Some(run.resolved.recipe.seed) == seed);
         for (first, second) in twins.iter().take(TWINS_SHOWN) {
@@ -374,12 +373,13 @@ impl Expansion<'_> {
             let axis = self.sweep.axes.first().map(super::Axis::origin);
             let origin = of_method.or(of_case).map(|variation| variation.origin.clone()).or(axis);
             let problem = Problem::new(&origin.unwrap_or_else(|| self.sweep.origin.clone()), message);
-            let help = "every setting of the two is equal; leave one out, `exclude` it, or drop the `--set` that \
-                        overrides what differs";
-            self.problems.push(problem.at("sweep").label("nothing new").help(help));
+            let help = "all their settings are equal; remove one, `exclude` it, or drop the `--set` that overrides \
+                        the difference";
+            self.problems.push(problem.at("sweep").label("duplicate").help(help));
         }
         if twins.len() > TWINS_SHOWN {
-            let message = format!("and {} more pairs of runs that are the same", twins.len() - TWINS_SHOWN);
+            let more = twins.len() - TWINS_SHOWN;
+            let message = format!("and {more} more {} of equal runs", if more == 1 { "pair" } else { "pairs" });
             self.problems.push(Problem::new(&self.sweep.origin, message).at("sweep"));
         }
     }
@@ -389,7 +389,7 @@ fn seed_node(seed: u64, origin: &Origin) -> Node {
     Node { value: Value::Integer(seed.into()), origin: origin.clone() }
 }
 
-/// What makes two problems the same: they say the same about the same place.
+/// Key for removing duplicate problems: setting, message and place.
 fn identity(problem: &Problem) -> (String, String, Option<(String, usize, usize)>) {
     let place = problem.place.as_ref().map(|place| (place.source.name.clone(), place.span.start, place.span.end));
     (problem.path.clone(), problem.message.clone(), place)
