@@ -101,7 +101,7 @@ pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Opt
     if settings.iter().any(|varied| varied.values.len() != longest) {
         let lengths: Vec<_> =
             settings.iter().map(|varied| format!("`{}` has {}", varied.named.path(), varied.values.len())).collect();
-        let message = format!("the lists of `{place}` must have the same length: {}", lengths.join(", "));
+        let message = format!("lists in `{place}` must have the same length: {}", lengths.join(", "));
         let shorter = settings.iter().find(|varied| varied.values.len() < longest);
         let origin = shorter.map_or(origin, |varied| varied.named.node.origin.clone());
         let help = "values at the same position vary together; use `grid` for all combinations";
