@@ -101,7 +101,7 @@ fn mistakes_in_a_sweep_are_all_named() {
     let sweep = "\n[sweep]\nmethods = [\"mss.toml\"]\nseeds = [-1]\ncase = []\n";
     sandbox.write("many.toml", small_recipe("ms", "uniform") + sweep);
     let wrong = sandbox.curricle(["bench", "many.toml"]).assert().code(2).stderr_text();
-    for part in ["did you mean", "`sweep.seeds` must hold whole numbers", "`sweep` has no setting `case`"] {
+    for part in ["did you mean", "`sweep.seeds` must contain whole numbers", "`sweep` has no setting `case`"] {
         assert!(wrong.contains(part), "no {part} in\n{wrong}");
     }
     let single = sandbox.curricle(["run", "many.toml"]).assert().code(2).stderr_text();
@@ -262,7 +262,7 @@ fn a_method_with_a_search_is_tuned_on_validation_classes_first() {
     assert!(again.stdout_text().contains("chosen"), "{}", again.stdout_text());
     let none = sandbox.curricle(["tune", "ms.toml"]).assert().code(2);
     assert!(
-        none.stderr_text().contains("no `[loss]`") || none.stderr_text().contains("[data]"),
+        none.stderr_text().contains("`[loss]` is missing") || none.stderr_text().contains("[data]"),
         "{}",
         none.stderr_text()
     );

@@ -27,7 +27,7 @@ pub struct Experiment {
     pub resolved: Resolved,
     /// The components it names.
     pub method: Method,
-    /// All components the recipe could name, those of its plugins included.
+    /// All available components, including those of the recipe's plugins.
     pub registry: Registry,
 }
 
@@ -54,7 +54,7 @@ impl Experiment {
         Ok(Self { resolved, method, registry })
     }
 
-    /// Adds the library to an error of a component that comes from one.
+    /// Adds the library's path to an error of a component from a plugin.
     pub fn blame(&self, error: Error) -> Error {
         let path = match &error {
             Error::Component { kind, name, .. } => {

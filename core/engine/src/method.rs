@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Loss, sampler and weight scheme of a recipe.
 #[derive(Clone)]
 pub struct Method {
-    /// What is minimised.
+    /// The loss function.
     pub loss: Arc<dyn Loss>,
-    /// How batches are formed.
+    /// The batch sampler.
     pub sampler: Arc<dyn Sampler>,
-    /// How much each sample counts.
+    /// The weight scheme.
     pub weights: Arc<dyn WeightScheme>,
 }
 

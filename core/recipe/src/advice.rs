@@ -14,11 +14,11 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
     | OptimizerRecipe::Adamw { lr, .. }
     | OptimizerRecipe::Rmsprop { lr, .. }) = &recipe.optimizer;
     if *lr == 0.0 {
-        note("optimizer.lr", "nothing moves; use a learning rate above 0");
+        note("optimizer.lr", "no parameter is updated; use a learning rate above 0");
     }
     if let OptimizerRecipe::Sgd { momentum, nesterov, .. } = &recipe.optimizer {
         if *momentum == 1.0 {
-            note("optimizer.momentum", "no step is ever forgotten and training diverges; 0.9 is usual");
+            note("optimizer.momentum", "past gradients never decay and training diverges; 0.9 is usual");
         }
         if *nesterov && *momentum == 0.0 {
             note("optimizer.nesterov", "has no effect without `optimizer.momentum`");
@@ -36,28 +36,25 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
     if let Some(vision) = recipe.backbone.vision() {
         let head = recipe.train.head_epochs;
         if vision.frozen && vision.weights.is_none() {
-            note("backbone.frozen", "the network stays at random numbers; give pretrained `backbone.weights`");
+            note("backbone.frozen", "the backbone stays randomly initialised; set `backbone.weights`");
         } else if vision.frozen_norm && vision.weights.is_none() {
-            note(
-                "backbone.frozen_norm",
-                "batch norm keeps statistics it never had; give pretrained `backbone.weights`",
-            );
+            note("backbone.frozen_norm", "batch norm keeps its initial statistics; set `backbone.weights`");
         }
         if vision.frozen && head > 0 {
-            note("train.head_epochs", "has no effect: with `backbone.frozen` nothing but the head is ever trained");
+            note("train.head_epochs", "has no effect: with `backbone.frozen`, only the head is trained");
         } else if head > 0 && head >= epochs {
-            note("train.head_epochs", "the network is never trained; `backbone.frozen = true` does that faster");
+            note("train.head_epochs", "the backbone is never trained; `backbone.frozen = true` does the same faster");
         }
     }
     if recipe.train.clip_norm == Some(0.0) {
-        note("train.clip_norm", "every gradient is cut to 0 and nothing moves; leave the setting out to clip nothing");
+        note("train.clip_norm", "every gradient is clipped to 0, so nothing is trained; remove it to disable clipping");
     }
     match &recipe.schedule {
         ScheduleRecipe::Step { every, .. } if epochs > 0 && *every >= epochs => {
-            note("schedule.every", "training ends before the first step");
+            note("schedule.every", "training ends before the learning rate first changes");
         }
         ScheduleRecipe::Step { factor, .. } if *factor == 0.0 => {
-            note("schedule.factor", "nothing moves after the first step");
+            note("schedule.factor", "the learning rate is 0 after the first step of the schedule");
         }
         _ => {}
     }

@@ -10,20 +10,20 @@ pub(crate) fn contradictions(written: Written) -> Vec<Problem> {
     let mut problems = Vec::new();
     let name = recipe.name.as_str();
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0', '\n']) {
-        let problem = written.problem("name", format!("`{name}` cannot be the name of a folder"));
+        let problem = written.problem("name", format!("`{name}` is not a valid folder name"));
         problems.push(problem.label("names the runs' folder").help("use letters, digits, `-` and `_`"));
     }
     let takes_features = matches!(recipe.backbone, BackboneRecipe::Linear | BackboneRecipe::Mlp { .. });
     let has_features = matches!(recipe.data, DataRecipe::Features(_));
     let network = recipe.backbone.name();
     if has_features && !takes_features {
-        let problem = written.problem("backbone.name", format!("`{network}` needs images, and `features` has none"));
-        problems.push(problem.label("only for images").help("use `linear` or `mlp` on features"));
+        let problem = written.problem("backbone.name", format!("backbone `{network}` needs images, but `features` has none"));
+        problems.push(problem.label("only for images").help("use `linear` or `mlp` for features"));
     }
     if takes_features && !has_features {
-        let message = format!("`{network}` needs features, and this data source gives images");
+        let message = format!("backbone `{network}` needs features, but the data source has images");
         let problem = written.problem("backbone.name", message);
-        problems.push(problem.label("only for features").help("use `conv4`, or `mobilenet_v2` and the like"));
+        problems.push(problem.label("only for features").help("use `conv4`, `mobilenet_v2` or another backbone for images"));
     }
     let has_files = !has_features && !matches!(recipe.data, DataRecipe::Strokes(_));
     if has_files {

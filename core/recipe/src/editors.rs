@@ -1,4 +1,4 @@
-//! `[sweep]` and `[tune]` for editors; the loader reads and removes them before a recipe is checked.
+//! Schemas of `[sweep]` and `[tune]` for editors; the loader removes both before it validates a recipe.
 
 use serde_json::{Value as Json, json};
 
@@ -17,7 +17,7 @@ pub(super) fn sweep() -> Json {
                 "items": { "anyOf": [{ "type": "string" }, named.clone()] },
             },
             "cases": {
-                "description": "Circumstances to compare them in: tables of settings with a `name`.",
+                "description": "Experimental conditions to compare them under: tables of settings with a `name`.",
                 "type": "array",
                 "minItems": 1,
                 "items": named,
@@ -30,10 +30,10 @@ pub(super) fn sweep() -> Json {
                 ],
             },
             "grid": lists("Settings with lists of values, e.g. `noise.ratio = [0.1, 0.2]`: all combinations are run."),
-            "zip": lists("Settings with equally long lists of values, which vary together."),
+            "zip": lists("Settings with lists of values of the same length, which vary together."),
             "exclude": {
-                "description": "Combinations not to run, e.g. `{ method = \"snr\", noise.ratio = 0.3 }`; conditions on \
-                                `method`, `case`, `seed` and any setting, a list standing for any of its values.",
+                "description": "Combinations not to run, e.g. `{ method = \"snr\", noise.ratio = 0.3 }`: conditions on \
+                                `method`, `case`, `seed` and any setting; a list matches any of its values.",
                 "type": "array",
                 "minItems": 1,
                 "items": { "type": "object", "minProperties": 1 },
@@ -45,7 +45,7 @@ pub(super) fn sweep() -> Json {
 /// The schema of `[tune]`.
 pub(super) fn tune() -> Json {
     json!({
-        "description": "Settings to search on validation classes before the final runs, for `curricle tune` and \
+        "description": "Settings to tune on validation classes before the final runs, for `curricle tune` and \
                         `curricle bench`.",
         "type": "object",
         "additionalProperties": false,
@@ -53,19 +53,19 @@ pub(super) fn tune() -> Json {
             "grid": lists("Settings with lists of values, e.g. `loss.eta = [0.5, 1, 2]`: all combinations are tried."),
             "random": {
                 "description": "Settings with ranges such as `{ min = 1e-4, max = 1e-2, log = true }` or lists of \
-                                choices, from which `trials` are drawn.",
+                                choices, from which the values of `trials` trials are drawn.",
                 "type": "object",
                 "minProperties": 1,
             },
-            "trials": { "description": "How many trials `random` makes.", "type": "integer", "minimum": 1 },
-            "seed": { "description": "Decides what `random` draws.", "type": "integer", "minimum": 0, "default": 0 },
+            "trials": { "description": "Number of trials of `random`.", "type": "integer", "minimum": 1 },
+            "seed": { "description": "Seed of `random`.", "type": "integer", "minimum": 0, "default": 0 },
             "metric": {
-                "description": "The metric that decides, on the validation classes.",
+                "description": "The metric on the validation classes that selects the best trial.",
                 "type": "string",
                 "default": "recall@1",
             },
             "seeds": {
-                "description": "Try with the first seed of a sweep alone, or with all of them and decide by the mean.",
+                "description": "Run each trial with the first seed of a sweep, or with all seeds and compare means.",
                 "enum": ["first", "all"],
                 "default": "first",
             },
@@ -73,7 +73,7 @@ pub(super) fn tune() -> Json {
     })
 }
 
-/// Values are lists, or tables that lead to lists.
+/// A table of lists, or of nested tables that end in lists.
 fn lists(description: &str) -> Json {
     json!({
         "description": description,

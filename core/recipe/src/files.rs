@@ -1,8 +1,8 @@
 //! Recipe files and the recipes they extend.
 //!
-//! `extends` names files relative to the one that names them. The files form one row, each after
-//! everything it extends, and a file reached twice stands only at its first place: when two
-//! recipes share a base, the base does not undo what the first of them changed.
+//! Paths in `extends` are relative to the file that contains them. The files are merged in one
+//! sequence, each after everything it extends, and a file that is reached twice keeps its first
+//! position: if two recipes share a base, the base does not undo what the first of them changed.
 
 use crate::parse::parse;
 use crate::problems::{Problem, Problems};
@@ -17,11 +17,11 @@ use std::sync::Arc;
 pub struct Layer {
     /// The file.
     pub source: Arc<Source>,
-    /// What it says.
+    /// Its settings.
     pub table: Table,
 }
 
-/// A recipe file and all it extends, from the most basic to the file itself.
+/// A recipe file and everything it extends; the file itself comes last.
 pub fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
     let mut loader = Loader { layers: Vec::new(), open: Vec::new(), done: Vec::new(), problems: Vec::new() };
     loader.file(path, &Origin::Default);
@@ -43,10 +43,10 @@ impl Loader {
             return;
         }
         if let Some(start) = self.open.iter().position(|open| open == path) {
-            let circle: Vec<_> = self.open[start..].iter().map(PathBuf::as_path).chain([path]).collect();
-            let circle: Vec<_> = circle.iter().map(|p| format!("`{}`", p.display())).collect();
-            let message = format!("recipes extend each other in a circle: {}", circle.join(" → "));
-            self.problems.push(Problem::new(named_at, message).at("extends").label("leads back to where it began"));
+            let cycle: Vec<_> = self.open[start..].iter().map(PathBuf::as_path).chain([path]).collect();
+            let cycle: Vec<_> = cycle.iter().map(|p| format!("`{}`", p.display())).collect();
+            let message = format!("recipes extend each other in a cycle: {}", cycle.join(" → "));
+            self.problems.push(Problem::new(named_at, message).at("extends").label("closes the cycle"));
             return;
         }
         let text = match fs_err::read_to_string(path) {
@@ -117,7 +117,7 @@ impl Loader {
     }
 }
 
-/// A recipe of nearly the same name: in the same folder, or with `.toml` added.
+/// A recipe with a similar name: in the same folder, or with `.toml` added.
 fn near_file(path: &Path) -> Option<PathBuf> {
     let with_extension = PathBuf::from(format!("{}.toml", path.display()));
     if with_extension.is_file() {
@@ -132,7 +132,7 @@ fn near_file(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(near))
 }
 
-/// `recipes/methods/../base/x.toml` as people write it: `recipes/base/x.toml`.
+/// Removes `.` and `..`: `recipes/methods/../base/x.toml` becomes `recipes/base/x.toml`.
 pub fn tidy(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
@@ -147,7 +147,7 @@ pub fn tidy(path: &Path) -> PathBuf {
     result
 }
 
-/// The place of a whole file: its beginning.
+/// The origin of a whole file: its beginning.
 pub fn beginning(source: &Arc<Source>) -> Origin {
     Origin::Written(Place::new(source, 0..0))
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_come_first_and_a_shared_base_only_once() {
+    fn bases_come_first_and_a_shared_base_is_read_once() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs_err::write(folder.path().join(name), text).unwrap();
         fs_err::create_dir(folder.path().join("base")).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_tidied_without_touching_the_disk() {
+    fn paths_are_tidied_without_file_access() {
         assert_eq!(tidy(Path::new("recipes/methods/../base/x.toml")), Path::new("recipes/base/x.toml"));
         assert_eq!(tidy(Path::new("../x.toml")), Path::new("../x.toml"));
         assert_eq!(tidy(Path::new("./a/./x.toml")), Path::new("a/x.toml"));

@@ -1,32 +1,32 @@
-//! Reading a schema: which form a value must have, and how to say so in words.
+//! Reading a schema: which form a value must have, and a description of it in words.
 
 use crate::schema::Schema;
 use crate::suggest::quoted;
 use serde_json::Value as Json;
 
-/// The form a schema asks for, with references followed and `null` left out (TOML has none).
+/// The form a schema asks for, with references resolved and without `null` (TOML has none).
 #[derive(Debug)]
 pub enum Form<'s> {
-    /// One of several tables, told apart by the value of one key.
+    /// One of several tables, distinguished by the value of one key.
     Tagged {
         /// The key, e.g. `name`.
         key: &'s str,
-        /// Value of the key and schema of the table, for each of them.
+        /// The key's value and the table's schema, for each variant.
         variants: Vec<(&'s str, &'s Json)>,
     },
     /// One of these values.
     Choice(Vec<&'s Json>),
-    /// Any of several forms, told apart by trying.
+    /// Any of several forms, distinguished by trying each.
     Any(Vec<&'s Json>),
-    /// What `type`, `properties` and so on of this schema say.
+    /// A schema without alternatives, with `type`, `properties` and so on.
     Plain(&'s Json),
 }
 
-/// References lead to references; a schema whose references run in a circle ends here.
+/// Limit on chained references, so that a schema with cyclic references ends.
 const MOST_REFERENCES: usize = 32;
 
 impl Schema {
-    /// The form that a part of this schema asks for.
+    /// The form of a part of this schema.
     pub fn form<'s>(&'s self, rule: &'s Json) -> Form<'s> {
         let rule = self.follow(rule);
         if let Some(value) = rule.get("const") {
@@ -40,7 +40,7 @@ impl Schema {
         };
         let alternatives: Vec<_> =
             alternatives.iter().map(|a| self.follow(a)).filter(|a| a.get("type") != Some(&"null".into())).collect();
-        // A kind with a single component is still told apart by its name.
+        // A kind with a single component is still a tagged table.
         if let Some((key, variants)) = tagged(&alternatives) {
             return Form::Tagged { key, variants };
         }
@@ -56,7 +56,7 @@ impl Schema {
             .collect();
         match choices {
             Some(values) if !values.is_empty() => Form::Choice(values.concat()),
-            // A kind of component of which none is registered: a tagged table without variants.
+            // No component of this kind is registered: a tagged table without variants.
             _ if alternatives.is_empty() => Form::Tagged { key: "name", variants: Vec::new() },
             _ => Form::Any(alternatives),
         }
@@ -112,7 +112,7 @@ impl Schema {
     }
 }
 
-/// The key that tells tables apart: a property that is a different constant in each of them.
+/// The tag of alternative tables: a property that is a constant in each of them.
 fn tagged<'s>(alternatives: &[&'s Json]) -> Option<(&'s str, Vec<(&'s str, &'s Json)>)> {
     let tag = |alternative: &'s Json, key: &str| alternative["properties"][key]["const"].as_str();
     let (key, _) = alternatives.first()?["properties"].as_object()?.iter().find(|(_, p)| p["const"].is_string())?;
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn forms_are_seen_through_references_and_nulls() {
+    fn forms_ignore_references_and_nulls() {
         let schema = Schema::from(json!({ "definitions": {
             "When": { "oneOf": [{ "const": "always" }, { "enum": ["never", "ends"] }] },
             "Solver": { "oneOf": [
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_references_ends() {
+    fn cyclic_references_end() {
         let schema = Schema::from(json!({ "definitions": { "A": { "$ref": "#/definitions/A" } } }));
         assert_eq!(schema.describe(&json!({ "$ref": "#/definitions/A" })), "any value");
     }

@@ -1,8 +1,8 @@
-//! What makes two recipes the same.
+//! The hash that identifies a recipe.
 
 use serde_json::Value as Json;
 
-/// JSON text in which equal values have equal text: keys sorted, no spaces.
+/// Canonical JSON, the same text for equal values: keys sorted, no spaces.
 pub fn canonical(json: &Json) -> String {
     match json {
         Json::Object(map) => {
@@ -19,9 +19,9 @@ pub fn canonical(json: &Json) -> String {
     }
 }
 
-/// Hash of everything in a recipe that decides what is computed, the seed apart: runs of the same
-/// hash are repetitions of each other. Of the libraries that the recipe takes components from,
-/// the contents count (their hashes are given), and neither their paths nor their order.
+/// Hash of everything in a recipe that affects the computation, except the seed: runs with the same
+/// hash are repetitions of each other. `plugins` are the content hashes of the libraries that the
+/// recipe uses; their paths and their order do not matter.
 pub fn identity(recipe: &Json, plugins: &[&str]) -> String {
     let mut recipe = recipe.clone();
     if let Some(map) = recipe.as_object_mut() {
@@ -42,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn order_name_and_seed_do_not_matter_and_the_rest_does() {
+    fn order_name_and_seed_do_not_change_the_hash() {
         let identity = |recipe: Json| identity(&recipe, &[]);
         let a =
             identity(json!({ "seed": 1, "name": "a", "method": "m", "case": "c", "loss": { "x": 1.0, "y": [1, 2] } }));
@@ -53,10 +53,10 @@ mod tests {
     }
 
     #[test]
-    fn the_contents_of_plugins_matter_and_their_paths_do_not() {
+    fn contents_of_plugins_change_the_hash_and_paths_do_not() {
         let recipe = |path: &str| json!({ "plugins": { "paths": [{ "path": path, "sha256": "aa" }] }, "loss": {} });
         assert_eq!(identity(&recipe("/a.so"), &["aa", "bb"]), identity(&recipe("/b.so"), &["bb", "aa", "aa"]));
         assert_ne!(identity(&recipe("/a.so"), &["aa"]), identity(&recipe("/a.so"), &["ab"]));
-        assert_eq!(identity(&recipe("/a.so"), &[]), identity(&json!({ "loss": {} }), &[]), "an unused one");
+        assert_eq!(identity(&recipe("/a.so"), &[]), identity(&json!({ "loss": {} }), &[]), "unused plugin");
     }
 }

@@ -1,9 +1,9 @@
-//! Recipes: what is to be computed.
+//! Recipes, which describe runs.
 //!
-//! Text becomes a tree that remembers where everything was written (`parse`); trees of extended
-//! recipes and `--set` arguments are merged (`merge`) and walked once against the JSON Schema
-//! (`validate`), which finds every problem and fills in every default; what passes becomes typed
-//! settings (`resolver`). Components are known by their schemas alone ([`Catalogue`]).
+//! TOML text is parsed into a tree with the origin of every value (`parse`). The trees of extended
+//! recipes and `--set` arguments are merged (`merge`) and validated against the JSON Schema
+//! (`validate`), which reports all problems and fills in the defaults. A valid tree is turned into
+//! typed settings and components (`resolve`).
 
 mod advice;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! Ranges of numbers, as a schema states them.
+//! Ranges of numbers in a schema.
 
 use serde_json::Value as Json;
 
@@ -25,14 +25,14 @@ impl Limits {
         Self { low: bound("minimum", "exclusiveMinimum"), high: bound("maximum", "exclusiveMaximum") }
     }
 
-    /// Whether a number lies within.
+    /// Whether a number is within the limits.
     pub fn allow(self, value: f64) -> bool {
         let above = self.low.is_none_or(|low| value > low.value || (low.inclusive && value == low.value));
         let below = self.high.is_none_or(|high| value < high.value || (high.inclusive && value == high.value));
         above && below
     }
 
-    /// In words that follow "must be": "at least 0 and less than 1".
+    /// A description to follow "must be": "at least 0 and less than 1".
     pub fn describe(self) -> Option<String> {
         let low = self.low.map(|b| format!("{} {}", if b.inclusive { "at least" } else { "greater than" }, b.value));
         let high = self.high.map(|b| format!("{} {}", if b.inclusive { "at most" } else { "less than" }, b.value));
@@ -43,7 +43,7 @@ impl Limits {
     }
 }
 
-/// The whole numbers that fit a schema's `format`; unknown formats hold what JSON can carry.
+/// The range of integers of a schema's `format`; that of JSON for unknown formats.
 pub fn whole_numbers(format: Option<&str>) -> (i128, i128) {
     match format {
         Some("int8") => (i8::MIN.into(), i8::MAX.into()),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_say_what_fits() {
+    fn formats_limit_integers() {
         assert_eq!(whole_numbers(Some("uint8")), (0, 255));
         assert_eq!(whole_numbers(Some("uint")).1, u64::MAX.into());
     }

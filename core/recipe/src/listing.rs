@@ -1,4 +1,4 @@
-//! What a recipe can choose from: the schema as lists for people and programs.
+//! Listings of components, data sources and their settings, from the schema.
 
 use crate::form::{Form, types};
 use crate::limits::Limits;
@@ -13,7 +13,7 @@ pub struct Listing {
     pub kind: String,
     /// What it is for.
     pub summary: String,
-    /// The key that chooses: `name`, or `source` for data.
+    /// The key that selects a variant: `name`, or `source` for data.
     pub key: String,
     /// What can be chosen.
     pub choices: Vec<Choice>,
@@ -24,7 +24,7 @@ pub struct Listing {
 pub struct Choice {
     /// The name recipes use.
     pub name: String,
-    /// One line on what it is.
+    /// One-line summary.
     pub summary: String,
     /// What can be set.
     pub settings: Vec<Setting>,
@@ -37,18 +37,18 @@ pub struct Setting {
     pub name: String,
     /// What it must be, in words, with its range.
     pub value: String,
-    /// What it is where the recipe says nothing; `None` if it is required or simply absent.
+    /// The default; `None` if the setting is required or has no default.
     pub default: Option<Json>,
     /// Whether a recipe must set it.
     pub required: bool,
     /// What it is for.
     pub description: String,
-    /// Where only one form of a nested table has it: `solver.name = "exact"`, `lambda = { max, … }`.
+    /// The form of a nested table that has it: `solver.name = "exact"`, `lambda = { max, … }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only_if: Option<String>,
 }
 
-/// All tables with variants, in the order of a recipe.
+/// All tables with variants, in recipe order.
 pub fn listings(schema: &Schema) -> Vec<Listing> {
     let Some(tables) = schema.as_json()["properties"].as_object() else { return Vec::new() };
     let mut listings = Vec::new();
@@ -70,7 +70,7 @@ fn text(rule: &Json) -> String {
     rule["description"].as_str().unwrap_or_default().replace('\n', " ")
 }
 
-/// Nested tables deeper than this are a mistake in a component's schema, or a circle.
+/// Deeper nesting means a mistake in a component's schema, or a cycle.
 const DEEPEST: usize = 4;
 
 fn collect(schema: &Schema, rule: &Json, prefix: &str, tag: &str, only_if: Option<&str>, all: &mut Vec<Setting>) {
@@ -101,7 +101,7 @@ fn collect(schema: &Schema, rule: &Json, prefix: &str, tag: &str, only_if: Optio
             }
             Form::Any(alternatives) => {
                 for inner in alternatives {
-                    // What tells such a form apart is the settings it must have.
+                    // A form without a tag is identified by its required settings.
                     let keys: Vec<_> =
                         inner["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
                     let form = (!keys.is_empty()).then(|| format!("{name} = {{ {}, … }}", keys.join(", ")));
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_of_the_engine_are_listed_with_their_settings() {
+    fn engine_tables_are_listed_with_their_settings() {
         let all = listings(&Schema::of_recipes(&[]));
         let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
         assert_eq!(kinds, ["data", "noise", "backbone", "sampler", "loss", "weights", "optimizer", "schedule"]);

@@ -18,8 +18,8 @@ pub fn load(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<
     Resolver::new(catalogue).draft(path, layers, sets::tables(sets)?)?.finish()
 }
 
-/// Checks the settings of one component, given as `key=value` without the component's table, and
-/// fills in its defaults.
+/// Validates the settings of one component, given as `key=value` without the component's table,
+/// and fills in its defaults.
 pub fn settings_of(component: &ComponentSchema, sets: &[String]) -> Result<Json, Problems> {
     let schema = Schema::of_component(component);
     let table = arguments(sets::tables(sets)?, &schema);

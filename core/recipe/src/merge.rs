@@ -1,18 +1,17 @@
-//! Later sources over earlier ones.
+//! Merging of recipes.
 //!
-//! Tables merge, everything else replaces, the later wins. One exception keeps variants apart:
-//! a table that chooses another variant than before (`loss.name`, `data.source`, `solver.name`,
-//! …) starts afresh. Nothing said for the earlier variant is kept, not even a setting that both
-//! happen to call `alpha` or `lr`: it was meant for the other one, and a value that leaks from a
-//! base recipe unseen is worse than one that must be said again. Choosing the same variant again
-//! changes nothing.
+//! Tables are merged, everything else is replaced, and the later source wins. There is one exception:
+//! a table that selects a different variant (`loss.name`, `data.source`, `solver.name`, …) replaces
+//! the earlier table. No setting of the earlier variant is kept, even if both variants have an
+//! `alpha` or `lr`: the value was meant for the other variant, and repeating a setting is better than
+//! silently inheriting it from a base recipe. Selecting the same variant again changes nothing.
 
 use crate::form::Form;
 use crate::schema::Schema;
 use crate::tree::{Entry, Replaced, Table, Value};
 use serde_json::Value as Json;
 
-/// Puts a later table over an earlier one, both described by a part of the schema.
+/// Merges a later table into an earlier one; `rule` is the schema of both.
 pub fn merge(base: &mut Table, later: Table, schema: &Schema, rule: &Json) {
     let mut rule = rule;
     if let Form::Tagged { key, variants } = schema.form(rule) {
@@ -38,7 +37,7 @@ pub fn merge(base: &mut Table, later: Table, schema: &Schema, rule: &Json) {
                 let Value::Table(table) = &mut old.value else { continue };
                 let own = rule["properties"].get(&key).or_else(|| rule.get("additionalProperties"));
                 merge(table, new, schema, own.unwrap_or(&Json::Null));
-                // Complaints about the merged table point to where it was touched last.
+                // Problems with the merged table point to where it was last changed.
                 old.origin = node.origin;
                 *old_key = key_origin;
             }
@@ -77,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn tables_merge_and_lists_replace() {
+    fn tables_are_merged_and_lists_replaced() {
         let parts = [json!({ "a": { "b": 1, "c": [1, 2] } }), json!({ "a": { "c": [3] }, "name": "x" })];
         assert_eq!(merged(&parts, &schema()), json!({ "a": { "b": 1, "c": [3] }, "name": "x" }));
     }
 
     #[test]
-    fn another_variant_starts_afresh_and_the_same_one_does_not() {
+    fn a_different_variant_replaces_the_table_and_the_same_one_does_not() {
         let base = json!({ "name": "one", "loss": { "name": "ms", "alpha": 2 } });
         let other = json!({ "name": "two", "loss": { "name": "snr" } });
         let same = json!({ "name": "two", "loss": { "name": "ms", "inner": {} } });
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_a_variant_wait_for_one() {
+    fn settings_may_precede_their_variant() {
         let parts = [json!({ "loss": { "alpha": 2 } }), json!({ "loss": { "name": "snr" } })];
         assert_eq!(merged(&parts, &schema()), json!({ "loss": { "alpha": 2, "name": "snr" } }));
     }
@@ -110,7 +109,7 @@ mod tests {
     proptest! {
         #[test]
         fn without_variants_grouping_does_not_matter(a in trees(), b in trees(), c in trees()) {
-            // Holds for tables over tables; a table over a number over a table does not come back.
+            // Holds for tables over tables, but not for a table over a number over a table.
             let none = Schema::from(json!({}));
             let left = merged(&[merged(&[a.clone(), b.clone()], &none), c.clone()], &none);
             let right = merged(&[a.clone(), merged(&[b.clone(), c.clone()], &none)], &none);

@@ -1,4 +1,4 @@
-//! TOML text to a tree that remembers where everything was written.
+//! Parsing of TOML text into a tree with the origin of every value.
 
 use crate::problems::Problem;
 use crate::source::{Origin, Place, Source};
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The top table of a document, or all of its syntax errors.
+/// The root table of a document, or all of its syntax errors.
 pub fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
         return Ok(Reader(source).table(document.get_ref()));
     }
-    // A recovering parser reports some places more than once, and not in order.
+    // The recovering parser reports some places more than once, and out of order.
     let mut errors: Vec<_> = errors.iter().map(|e| (e.span().unwrap_or(0..0), e.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     errors.dedup_by_key(|(span, _)| span.start);
@@ -33,7 +33,7 @@ impl Reader<'_> {
 
     fn table(&self, table: &DeTable) -> Table {
         let mut entries: Vec<_> = table.iter().collect();
-        // The parser sorts by name; people read in the order of writing.
+        // The parser sorts by name; restore the order of the file.
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut result = Table::default();
         for (key, value) in entries {
@@ -50,8 +50,7 @@ impl Reader<'_> {
             DeValue::Datetime(date) => Value::Datetime(date.to_string()),
             DeValue::Array(items) => Value::Array(items.iter().map(|item| self.node(item)).collect()),
             DeValue::Table(table) => Value::Table(self.table(table)),
-            // A number too large for i128 is too large for any setting; infinity is refused by
-            // the same check that refuses it when written out.
+            // A number too large for i128 is too large for any setting; validation refuses infinity.
             DeValue::Integer(i) => {
                 i128::from_str_radix(i.as_str(), i.radix()).map_or(Value::Float(f64::INFINITY), Value::Integer)
             }
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keys_and_their_places_are_kept() {
+    fn values_keep_their_origins() {
         let text = "b = 0x10\na.c = [1.5, 'x']\n[t]\nok = true\nseed = 18446744073709551615\n";
         let table = parse(&source(text)).unwrap();
         let node = Node { value: Value::Table(table), origin: Origin::Default };
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_everything_is_not_silently_cut() {
+    fn a_huge_number_is_not_silently_truncated() {
         let table = parse(&source(&format!("a = 1{}", "0".repeat(60)))).unwrap();
         assert_eq!(table.get("a").unwrap().node.value, Value::Float(f64::INFINITY));
     }

@@ -1,5 +1,5 @@
-//! `[plugins]`: libraries are loaded before anything else is checked, since they decide which
-//! components there are and which settings those have.
+//! `[plugins]`: libraries are loaded before a recipe is validated, because they add components and
+//! their settings to the schema.
 
 use crate::catalogue::Catalogue;
 use crate::files::Layer;
@@ -9,8 +9,8 @@ use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use std::path::{Path, PathBuf};
 
-/// The libraries that a recipe and `--set` name. As with every list of a recipe, the last one
-/// counts.
+/// The list of libraries in a recipe and its `--set` arguments. As with every list, the last one
+/// wins.
 pub fn written_last<'t>(layers: &'t [Layer], arguments: &'t [Table]) -> Option<&'t Node> {
     layers.iter().map(|layer| &layer.table).chain(arguments).filter_map(written).next_back()
 }
@@ -41,8 +41,8 @@ pub fn load<C: Catalogue>(paths: Option<&Node>, catalogue: &C) -> Result<C, Prob
     Ok(catalogue)
 }
 
-/// Writes into a merged recipe what was loaded: absolute paths, each with its hash, those of the
-/// command line included. So the resolved recipe alone says what the run was made with.
+/// Records the loaded libraries in a merged recipe, including those from the command line, with
+/// absolute paths and hashes, so that the resolved recipe is self-contained.
 pub fn record(tree: &mut Table, plugins: &[PluginFile]) {
     if plugins.is_empty() {
         return;
@@ -82,7 +82,7 @@ struct Library<'t> {
     origin: &'t Origin,
 }
 
-/// The libraries of a list; nothing for a list that is not well formed, which validation reports.
+/// The libraries of a list; `None` if the list is malformed, which validation reports.
 fn libraries(paths: &Node) -> Option<Vec<Library<'_>>> {
     let Value::Array(items) = &paths.value else { return None };
     items.iter().map(library).collect()

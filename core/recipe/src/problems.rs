@@ -1,4 +1,4 @@
-//! What is wrong with a recipe, with the place underlined.
+//! Errors and warnings about a recipe, with the place underlined.
 
 use crate::source::{Origin, Place, Source};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents};
@@ -6,25 +6,25 @@ use miette::{SourceCode, SourceSpan, SpanContents};
 use serde_json::{Value as Json, json};
 use std::fmt;
 
-/// One thing that is wrong (an error) or doubtful (a warning).
+/// An error in a recipe, or a warning about it.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// Whether the recipe can be used all the same.
+    /// Whether it is a warning, so that the recipe can still be used.
     pub is_warning: bool,
     /// Dotted path of the setting, empty for the recipe as a whole.
     pub path: String,
     /// What is wrong.
     pub message: String,
-    /// Where it was written, if anywhere.
+    /// Where it was written; `None` for defaults.
     pub place: Option<Place>,
-    /// A few words under the underlined place.
+    /// A short label under the underlined place.
     pub label: String,
-    /// How to put it right.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// Whether it lies where underlining fails: the formatter counts columns in 16 bits.
+    /// Whether underlining fails because the formatter counts columns in 16 bits.
     fn lies_too_far_right(&self) -> bool {
         self.place.as_ref().is_some_and(|Place { source, span }| {
             let line = source.text[..span.start].rfind('\n').map_or(0, |end| end + 1);
@@ -32,7 +32,7 @@ impl Problem {
         })
     }
 
-    /// An error in what was written there.
+    /// An error at this origin.
     pub fn new(origin: &Origin, message: impl Into<String>) -> Self {
         Self {
             is_warning: false,
@@ -44,30 +44,30 @@ impl Problem {
         }
     }
 
-    /// A warning about what was written there.
+    /// A warning at this origin.
     pub fn warning(origin: &Origin, message: impl Into<String>) -> Self {
         Self { is_warning: true, ..Self::new(origin, message) }
     }
 
-    /// The same with the path of the setting.
+    /// Sets the path of the setting.
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         self
     }
 
-    /// The same with words under the underlined place.
+    /// Sets the label under the underlined place.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// The same with a remedy.
+    /// Sets the help text.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// What makes two problems the same: they say the same about the same place.
+    /// Severity, setting, message, help and place as JSON.
     pub(crate) fn identity(&self) -> (String, String, Option<(String, usize, usize)>) {
         let place = self.place.as_ref().map(|place| (place.source.name.clone(), place.span.start, place.span.end));
         (self.path.clone(), self.message.clone(), place)
@@ -115,7 +115,7 @@ impl Diagnostic for Problem {
         let place = self.place.as_ref()?;
         let label = (!self.label.is_empty()).then(|| self.label.clone());
         let mut span = place.span.clone();
-        // Nothing is drawn for an empty span behind the last character, so that is underlined.
+        // An empty span at the end of the text is not drawn, so the last character is underlined.
         if span.is_empty() && span.start == place.source.text.len() {
             span.start -= place.source.text.chars().next_back().map_or(0, char::len_utf8);
         }
@@ -143,7 +143,7 @@ impl SourceCode for Source {
     }
 }
 
-/// Everything that is wrong with a recipe; never empty.
+/// All errors in a recipe; never empty.
 #[derive(Debug, Clone)]
 pub struct Problems(Vec<Problem>);
 
@@ -188,13 +188,13 @@ impl Diagnostic for Problems {
     }
 }
 
-/// Problems as text for a person, each with the place underlined.
+/// Renders problems as text, each with its place underlined.
 pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false);
     let mut text = String::new();
     for problem in problems {
-        // Writing to a string fails only if a span lies outside its source; say it plainly then.
+        // Rendering fails only if a span is outside its source; fall back to plain text then.
         let before = text.len();
         if problem.lies_too_far_right() || handler.render_report(&mut text, problem).is_err() {
             text.truncate(before);
@@ -212,7 +212,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_place_is_underlined_and_the_remedy_follows() {
+    fn the_place_is_underlined_and_help_follows() {
         let source = Source {
             name: "a.toml".into(),
             text: "x = 1\nyy = 2\n".into(),
@@ -224,7 +224,7 @@ mod tests {
         let text = render([&problem], 80, false);
         assert!(text.contains("a.toml:2:1") && text.contains("── no such setting"), "{text}");
         assert!(text.contains("help: did you mean `y`?"), "{text}");
-        assert!(!text.contains('\u{1b}'), "no colour was asked for");
+        assert!(!text.contains('\u{1b}'), "colour is off");
         assert_eq!(problem.at("yy").to_json()["line"], 2);
     }
 }

@@ -36,7 +36,7 @@ fn lines(tree: &Node) -> Vec<Line> {
 
 fn table_lines(table: &Table, path: &str, lines: &mut Vec<Line>) {
     let (tables, settings): (Vec<_>, Vec<_>) = table.iter().partition(|e| matches!(e.node.value, Value::Table(_)));
-    // A table of tables needs no header of its own, an empty one does.
+    // A table that holds only tables needs no header; an empty one does.
     if !path.is_empty() && (!settings.is_empty() || tables.is_empty()) {
         if !lines.is_empty() {
             lines.push((String::new(), None));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_stand_before_sub_tables() {
+    fn settings_come_before_sub_tables() {
         let json =
             json!({ "a": { "t": { "x": 1e-8 }, "b": [1, 2] }, "n": "a\"b", "e": {}, "odd key": true, "u": u64::MAX });
         let text = toml(&Node::from_default(&json).unwrap());

@@ -20,8 +20,8 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// The same recipe with other values for settings that its components do not see, such as the
-    /// seed and labels.
+    /// The recipe with changes to settings that its components do not use, such as the seed and
+    /// names for tables.
     pub(crate) fn with(&self, changes: impl IntoIterator<Item = (&'static str, Node)>) -> Result<Self, Problems> {
         let mut changed = self.clone();
         for (path, node) in changes {
@@ -31,18 +31,18 @@ impl Resolved {
         Ok(changed)
     }
 
-    /// The whole recipe as TOML; it alone reproduces the run.
+    /// The complete recipe as TOML, enough to reproduce the run.
     pub fn to_toml(&self) -> String {
         render::toml(&self.tree)
     }
 
-    /// The whole recipe as TOML with the origin of every value as a comment.
+    /// The complete recipe as TOML, with the origin of every value in a comment.
     pub fn explain(&self) -> String {
         render::explained(&self.tree)
     }
 
-    /// The recipe's identity, 64 hexadecimal digits: everything but seed, name, description and the
-    /// labels for tables.
+    /// The recipe's hash, 64 hexadecimal digits: of everything but the seed, the name, the description
+    /// and the names for tables.
     pub fn hash(&self) -> String {
         let used: Vec<_> = self.plugins_used.iter().map(|plugin| plugin.sha256.as_str()).collect();
         hash::identity(&self.tree.to_json(), &used)

@@ -17,7 +17,7 @@ use crate::{merge, plugins, validate};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Resolves recipes, one after the other.
+/// Resolves recipes and caches what they share.
 pub(crate) struct Resolver<'c, C> {
     catalogue: &'c C,
     known: Vec<Rc<Known<C>>>,
@@ -25,13 +25,13 @@ pub(crate) struct Resolver<'c, C> {
 
 /// What recipes with the same libraries share.
 struct Known<C> {
-    /// The list of libraries as it was written.
+    /// The list of libraries as written in the recipe.
     written: Option<Node>,
     catalogue: C,
     schema: Schema,
 }
 
-/// A recipe that has been checked against the schema.
+/// A recipe that has been validated against the schema.
 pub(crate) struct Draft<C> {
     /// The recipe with its defaults.
     pub tree: Node,
@@ -44,7 +44,7 @@ impl<'c, C: Catalogue> Resolver<'c, C> {
         Self { catalogue, known: Vec::new() }
     }
 
-    /// Merges the layers, then the arguments over them, and fills in the defaults.
+    /// Merges the layers and the arguments, validates the result and fills in the defaults.
     pub fn draft(&mut self, path: &Path, layers: Vec<Layer>, arguments: Vec<Table>) -> Result<Draft<C>, Problems> {
         let known = self.known(&layers, &arguments)?;
         let tree = merged(path, layers, arguments, &known.schema, &known.catalogue.plugins());

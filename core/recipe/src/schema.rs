@@ -1,9 +1,8 @@
-//! The JSON Schema (draft-07) of recipes: the one description everything else is made from.
+//! The JSON Schema (draft-07) of recipes, from which everything else is derived.
 //!
-//! The tables of the engine come from the types in `settings.rs`, those of components from the
-//! components themselves, which hand over nothing but their schema. Validation, defaults,
-//! suggestions, listings and completion in editors read this one document, so a component loaded
-//! from a file is treated exactly like a built-in one.
+//! The engine's tables come from the types in `settings`, those of components from the schemas of
+//! the components. Validation, defaults, suggestions, listings and completion in editors all read
+//! this document, so components from plugins are treated like built-in ones.
 
 use crate::catalogue::{COMPONENT_TABLES, ComponentSchema};
 use crate::editors;
@@ -18,13 +17,13 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of a whole recipe that may name any registered component.
+    /// The schema of recipes with all registered components.
     pub fn of_recipes(components: &[ComponentSchema]) -> Self {
         let mut root = SchemaSettings::draft07().into_generator().into_root_schema_for::<Recipe>().to_value();
         let mut definitions = take_object(&mut root, "definitions");
         definitions.shift_remove("Component");
         if let Some(required) = root["required"].as_array_mut() {
-            // The loader fills it in from the file's name.
+            // The loader fills it in from the file name.
             required.retain(|name| name != "name");
         }
         for name in COMPONENT_TABLES {
@@ -38,8 +37,8 @@ impl Schema {
             }
         }
         root["properties"]["extends"] = json!({
-            "description": "Recipes this one builds on, relative to it: their settings apply where this one says nothing, \
-                            and the later of two wins.",
+            "description": "Recipes to extend, as paths relative to this file: their settings are the defaults of \
+                            this one, and later recipes override earlier ones.",
             "type": ["string", "array"],
             "items": { "type": "string" },
         });
@@ -83,8 +82,8 @@ fn take_object(json: &mut Json, key: &str) -> Map<String, Json> {
     }
 }
 
-/// The table of one component: its own settings, and its name in front of them. Its definitions
-/// move to those of the whole document under names of their own.
+/// The table of one component: its name, then its settings. Its definitions move to those of the
+/// whole document, under qualified names.
 fn alternative(component: &ComponentSchema, definitions: &mut Map<String, Json>) -> Json {
     let mut schema = component.schema.clone();
     let prefix = format!("{}.{}.", component.table, component.name);
@@ -102,8 +101,8 @@ fn alternative(component: &ComponentSchema, definitions: &mut Map<String, Json>)
         "type": "object",
         "properties": properties,
         "required": required,
-        // Also where the component's author forgot to deny unknown fields: a misspelt setting
-        // must not be ignored.
+        // Even if the component does not deny unknown fields: a misspelt setting must not be
+        // ignored.
         "additionalProperties": schema.get("additionalProperties").cloned().unwrap_or(Json::Bool(false)),
     })
 }
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_of_components_do_not_clash() {
+    fn references_of_components_are_qualified() {
         let mut schema = json!({ "items": [{ "$ref": "#/definitions/Solver" }], "x": { "$ref": "#/definitions/A" } });
         qualify(&mut schema, "weights.w.");
         assert_eq!(schema["items"][0]["$ref"], "#/definitions/weights.w.Solver");

@@ -1,8 +1,8 @@
 //! `--set key=value` arguments.
 //!
-//! Each is a one-line TOML document; a value that is no TOML is taken as a string, so that
-//! `--set loss.name=snr` needs no quotes inside quotes. All of them together are one source that
-//! comes after every file, so their order matters only between two that set the same key.
+//! Each is a one-line TOML document; a value that is not TOML is read as a string, so that
+//! `--set loss.name=snr` needs no nested quotes. All arguments are merged and applied after the
+//! files, so their order matters only if two of them set the same key.
 
 use crate::parse::parse;
 use crate::problems::{Problem, Problems};
@@ -11,7 +11,7 @@ use crate::tree::{Node, Table, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The settings of each argument, or all that is wrong with any of them.
+/// The settings of each argument, or the problems of all of them.
 pub fn tables(arguments: &[String]) -> Result<Vec<Table>, Problems> {
     let mut tables = Vec::new();
     let mut problems = Vec::new();
@@ -37,9 +37,9 @@ fn table(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     let (key, value) = match text.split_once('=') {
         Some(parts) if !text.contains('\n') && !text.trim_start().starts_with('[') => parts,
         _ => {
-            let problem = Problem::new(&whole, format!("`--set {}` sets nothing", text.replace('\n', " ")))
+            let problem = Problem::new(&whole, format!("`--set {}` is not an assignment", text.replace('\n', " ")))
                 .label("not `key=value`")
-                .help("write for example `--set loss.alpha=3`");
+                .help("for example `--set loss.alpha=3`");
             return Err(vec![problem]);
         }
     };
@@ -51,27 +51,27 @@ fn table(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     if let Some(extends) = table.get("extends") {
         let problem = Problem::new(&extends.key_origin, "`extends` cannot be set on the command line")
             .at("extends")
-            .help("write it into the recipe");
+            .help("set it in the recipe");
         return Err(vec![problem]);
     }
     Ok(table)
 }
 
-/// Something that was never meant as a string in quotes, a list or a table.
+/// Whether a value does not start like a quoted string, a list or a table.
 fn is_bare_word(value: &str) -> bool {
     value.trim_start().starts_with(|c: char| !matches!(c, '"' | '\'' | '[' | '{' | '#'))
 }
 
-/// The key from TOML, the value as it stands.
+/// Parses the key as TOML and takes the value verbatim.
 fn bare_word(source: &Arc<Source>, key: &str, value: &str) -> Result<Table, Vec<Problem>> {
-    let stand_in = Source {
+    let placeholder = Source {
         name: source.name.clone(),
         text: format!("{key}=0"),
         folder: source.folder.clone(),
         is_argument: true,
     };
-    // The key ends where it ends in the argument, so its spans serve both texts.
-    let mut table = parse(&Arc::new(stand_in))
+    // The key is at the same position in both texts, so its spans are valid for the argument.
+    let mut table = parse(&Arc::new(placeholder))
         .map_err(|problems| problems.into_iter().map(|p| moved(p, source)).collect::<Vec<_>>())?;
     let start = key.len() + 1 + (value.len() - value.trim_start().len());
     let word = value.trim();
@@ -87,7 +87,7 @@ fn moved(mut problem: Problem, source: &Arc<Source>) -> Problem {
     problem
 }
 
-/// Exchanges the only value of a table of tables.
+/// Replaces the only value of a table of tables.
 fn replace_leaf(table: &mut Table, source: &Arc<Source>, leaf: &Node) {
     let keys: Vec<_> = table.iter().map(|entry| entry.key.clone()).collect();
     for key in keys {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_word_is_underlined_where_it_stands() {
+    fn the_origin_of_a_bare_word_is_its_position_in_the_argument() {
         let table = tables(&["loss.name= snr ".to_string()]).unwrap().remove(0);
         let node = Node { value: Value::Table(table), origin: Origin::Default };
         let place = node.find("loss.name").unwrap().node.origin.place().unwrap().clone();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sets_nothing_is_refused() {
+    fn malformed_arguments_are_refused() {
         for wrong in ["loss.alpha", "[loss]\nalpha=3", "[a]=1", "loss.alpha=", "=3", "a b=c", "extends=x.toml", "a=[1"]
         {
             assert!(tables(&[wrong.to_string()]).is_err(), "{wrong}");

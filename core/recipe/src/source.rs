@@ -1,4 +1,4 @@
-//! Where a value was written.
+//! Sources of settings, and where in them a value was written.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,27 +8,27 @@ use std::sync::Arc;
 /// A text that settings come from: a recipe file, or one `--set` argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What to call it in messages: the file's path as the user would type it, or `--set`.
+    /// Its name in messages: the file's path as the user would type it, or `--set`.
     pub name: String,
     /// The whole text.
     pub text: String,
-    /// Where relative paths in it start: the file's own folder, or the current one.
+    /// The folder that paths in it are relative to: the file's folder, or the current one.
     pub folder: PathBuf,
-    /// Whether it is an argument of the command line rather than a file.
+    /// Whether it is a command-line argument rather than a file.
     pub is_argument: bool,
 }
 
-/// A piece of a source.
+/// A span of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The text.
+    /// The source.
     pub source: Arc<Source>,
-    /// Bytes of the text.
+    /// Byte range in its text.
     pub span: Range<usize>,
 }
 
 impl Place {
-    /// A piece of a source.
+    /// A span of a source.
     pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         Self { source: Arc::clone(source), span }
     }
@@ -48,13 +48,13 @@ impl Place {
     }
 }
 
-/// Who decided a value.
+/// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
-    /// Nobody: it is the default.
+    /// The default.
     #[default]
     Default,
-    /// Somebody wrote it there.
+    /// Written there.
     Written(Place),
 }
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_names_file_and_line_but_only_the_flag_of_an_argument() {
+    fn an_origin_shows_file_and_line_or_the_flag() {
         assert_eq!(Origin::Default.to_string(), "default");
         assert_eq!(Origin::Written(Place::new(&source("b/a.toml", "\n\nx", false), 2..3)).to_string(), "b/a.toml:3");
         assert_eq!(Origin::Written(Place::new(&source("--set", "x=1", true), 0..1)).to_string(), "--set");

@@ -1,10 +1,10 @@
-//! "Did you mean …?"
+//! Suggestions for misspelt names: "did you mean …?"
 
-/// The candidate most like a misspelt word, if any is alike enough to be what was meant.
+/// The candidate most similar to a misspelt word, if any is similar enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::normalized_damerau_levenshtein(&plain(word), &plain(candidate));
     let candidates: Vec<&str> = candidates.into_iter().collect();
-    // Of equals the first wins, so that suggestions do not depend on chance.
+    // The first of equals wins, so that suggestions are deterministic.
     let mut best = None;
     for &candidate in &candidates {
         let score = likeness(candidate);
@@ -15,25 +15,25 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(candidate, _)| candidate).or_else(|| only_one_that_begins_so(word, &candidates))
 }
 
-/// `warmup` for `warmup_epochs`.
+/// The only candidate with this prefix: `warmup_epochs` for `warmup`.
 fn only_one_that_begins_so<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = plain(word);
     let mut all = candidates.iter().copied().filter(|candidate| word.len() >= 3 && plain(candidate).starts_with(&word));
     all.next().filter(|_| all.next().is_none())
 }
 
-/// People mix up case, dashes and underscores; that alone is no other word.
+/// The word without case, dashes and underscores, which people mix up.
 fn plain(word: &str) -> String {
     word.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
-/// Names in backticks with commas: `a`, `b`, `c`.
+/// Names in backticks, separated by commas: `a`, `b`, `c`.
 pub fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(|n| format!("`{n}`")).collect();
     names.join(", ")
 }
 
-/// The suggestion, if there is one, and then everything there is: "did you mean `a`? there are: …".
+/// The suggestion, if there is one, then all candidates: "did you mean `a`? available: …".
 pub fn help(word: &str, candidates: &[&str], lead: &str) -> Option<String> {
     let all = (!candidates.is_empty()).then(|| format!("{lead} {}", quoted(candidates.iter().copied())));
     match (nearest(word, candidates.iter().copied()), all) {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_words_are_found_and_far_ones_are_not() {
+    fn similar_words_are_suggested_and_others_are_not() {
         let settings = ["alpha", "beta", "rho", "epsilon"];
         assert_eq!(nearest("alhpa", settings), Some("alpha"));
         assert_eq!(nearest("Epsilon", settings), Some("epsilon"));
@@ -58,11 +58,11 @@ mod tests {
     }
 
     #[test]
-    fn help_lists_everything_there_is() {
+    fn help_lists_all_candidates() {
         assert_eq!(
-            help("bta", &["alpha", "beta"], "there are:").unwrap(),
-            "did you mean `beta`? there are: `alpha`, `beta`"
+            help("bta", &["alpha", "beta"], "available:").unwrap(),
+            "did you mean `beta`? available: `alpha`, `beta`"
         );
-        assert_eq!(help("x", &[], "there are:"), None);
+        assert_eq!(help("x", &[], "available:"), None);
     }
 }

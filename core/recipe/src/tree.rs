@@ -1,4 +1,4 @@
-//! A recipe as a tree in which every key and every value remembers where it was written.
+//! A recipe as a tree, with the origin of every key and value.
 
 use crate::source::Origin;
 use serde_json::Value as Json;
@@ -12,18 +12,18 @@ pub struct Node {
     pub origin: Origin,
 }
 
-/// What TOML can say.
+/// A TOML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Text.
     String(String),
-    /// A whole number; wider than any setting, so that a schema can say what is too large.
+    /// A whole number; wider than any setting, so that validation can report numbers too large.
     Integer(i128),
     /// Any other number.
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// A date or time. No setting is one, but TOML has them.
+    /// A date or time, which TOML has but no setting uses.
     Datetime(String),
     /// A list.
     Array(Vec<Node>),
@@ -42,12 +42,12 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// What a table said before a later source chose another variant, and nothing of it was kept.
+/// The earlier variant of a table, dropped when a later source selected another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replaced {
     /// The earlier variant, e.g. `sgd`.
     pub variant: String,
-    /// Where it had been chosen.
+    /// Where it was selected.
     pub origin: Origin,
 }
 
@@ -55,22 +55,22 @@ pub struct Replaced {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
     entries: Vec<Entry>,
-    /// Set by merging, for better messages about settings that are now missing.
+    /// Set when merging, for better messages about settings that are missing as a result.
     pub replaced: Option<Replaced>,
 }
 
 impl Table {
-    /// The setting of that name.
+    /// The setting with this name.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// The setting of that name, to be changed.
+    /// Like [`Self::get`], mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.key == key)
     }
 
-    /// The setting of that name if it is a string.
+    /// The setting with this name, if it is a string.
     pub fn get_str(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.node.value {
             Value::String(text) => Some(text),
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// Adds a setting, in the place of one of the same name if there is one.
+    /// Adds a setting, or replaces the one with the same name.
     pub fn insert(&mut self, entry: Entry) {
         match self.get_mut(&entry.key) {
             Some(old) => *old = entry,
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// The table of that name, made if there is nothing of that name; `None` if it is something else.
+    /// The sub-table with this name, created if missing; `None` if the setting is not a table.
     pub fn below(&mut self, key: &str) -> Option<&mut Table> {
         if self.get(key).is_none() {
             let node = Node { value: Value::Table(Table::default()), origin: Origin::Default };
@@ -98,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Takes a setting out.
+    /// Removes a setting.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
         let index = self.entries.iter().position(|e| e.key == key)?;
         Some(self.entries.remove(index))
@@ -125,7 +125,7 @@ impl IntoIterator for Table {
 }
 
 impl Node {
-    /// Where a setting was written; for a default, where the nearest table around it was.
+    /// A default from a schema; `None` for null, which TOML does not have.
     pub fn origin_of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
@@ -172,7 +172,7 @@ impl Node {
         Some(Self { value, origin: Origin::Default })
     }
 
-    /// The same as JSON. Numbers that JSON cannot hold become null; validation has refused them.
+    /// The value as JSON. Numbers that JSON cannot represent become null; validation refuses them.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::String(s) | Value::Datetime(s) => Json::from(s.as_str()),
@@ -199,7 +199,7 @@ impl Node {
         rest.map_or(Some(entry), |rest| entry.node.find(rest))
     }
 
-    /// Puts a setting at a dotted path of tables that are there.
+    /// Sets a value at a dotted path of existing tables.
     pub fn set(&mut self, path: &str, node: Node) {
         let Value::Table(table) = &mut self.value else { return };
         match path.split_once('.') {
@@ -232,7 +232,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn json_comes_back_without_its_nulls() {
+    fn json_round_trips_without_nulls() {
         let json = json!({ "a": { "b": [1, 2.5, "x"], "c": true }, "seed": u64::MAX, "none": null });
         let node = Node::from_default(&json).unwrap();
         let mut expected = json;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dotted_path_leads_to_its_setting() {
+    fn a_dotted_path_finds_its_setting() {
         let node = Node::from_default(&json!({ "a": { "b": { "c": 3 } } })).unwrap();
         assert_eq!(node.find("a.b.c").unwrap().node.value, Value::Integer(3));
         assert!(node.find("a.x").is_none());

@@ -22,7 +22,7 @@ pub(super) fn unknown(written: Written) -> Vec<Problem> {
     let known = backbone::parameter_groups(names.iter().map(String::as_str));
     let mut problems = Vec::new();
     for group in groups.into_iter().filter(|group| !known.contains(*group)) {
-        let message = format!("`{}` has no parameters `{group}`", recipe.backbone.name());
+        let message = format!("backbone `{}` has no parameter group `{group}`", recipe.backbone.name());
         let problem = Problem::new(&key_origin(written, group), message).at(format!("groups.{group}"));
         problems.push(problem.label("no such parameter group").help(backbone::suggest_group(group, &known)));
     }
@@ -53,8 +53,8 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         let path = format!("groups.{name}");
         // Groups of the network's parameters have been checked already, see `unknown`.
         if !names.contains(&name.as_str()) && !name.contains('.') {
-            let message = format!("`{path}` has no effect: there is no parameter group of that name");
-            let help = suggestion(name, &names, &format!("with loss `{}` there are:", recipe.loss.name));
+            let message = format!("`{path}` has no effect: there is no such parameter group");
+            let help = suggestion(name, &names, &format!("available with loss `{}`:", recipe.loss.name));
             found.push(Problem { help, ..Problem::warning(&key_origin(written, name), message).at(path) });
         } else if let Some(scale) = group.lr_scale {
             let declared = trainable.iter().find(|spec| spec.group == *name);
@@ -68,9 +68,9 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
 
 fn slow(scale: f64, declared: Option<&TensorSpec>) -> Option<String> {
     match declared {
-        _ if scale == 0.0 => Some("these parameters stay as they were initialised".into()),
+        _ if scale == 0.0 => Some("these parameters keep their initial values".into()),
         Some(spec) if scale <= spec.lr_scale / 100.0 => Some(format!(
-            "`{}` will hardly move from where it was initialised; its loss asks for {}",
+            "`{}` will hardly change from its initial values; the loss declares {}",
             spec.name, spec.lr_scale
         )),
         _ => None,

@@ -16,6 +16,6 @@ pub(super) fn problems(written: Written) -> Vec<Problem> {
         return Vec::new();
     }
     let network = recipe.backbone.name();
-    let message = format!("`{network}` needs images of at least {needed} pixels, and `{path}` is {size}");
+    let message = format!("backbone `{network}` needs images of at least {needed} pixels, but `{path}` is {size}");
     vec![written.problem(path, message).label("too small for the network").help(format!("set `{path} = {needed}`"))]
 }

@@ -1,16 +1,16 @@
-//! What users read about broken recipes.
+//! Messages about broken recipes.
 
 use super::{GOOD, complaint, write};
 use insta::assert_snapshot;
 
-/// The good recipe with one line changed, added or taken away.
+/// The message about the valid recipe with one change.
 fn broken(test: &str, from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from), "the good recipe has no `{from}`");
+    assert!(GOOD.contains(from), "the valid recipe has no `{from}`");
     let path = write(test, &[("recipe.toml", &GOOD.replacen(from, to, 1))]);
     complaint(&path, &[])
 }
 
-/// The good recipe with `--set` arguments.
+/// The message about the valid recipe with `--set` arguments.
 fn set(test: &str, arguments: &[&str]) -> String {
     complaint(&write(test, &[("recipe.toml", GOOD)]), arguments)
 }
@@ -27,7 +27,7 @@ broken_recipes! {
     misspelt_component: "\"springs\"" => "\"sprnigs\"";
     unknown_component: "\"springs\"" => "\"magic\"";
     unknown_data_source: "\"strokes\"" => "\"stroke\"";
-    component_as_a_string: "[loss]\nname = \"springs\"" => "[[loss]]\nname = \"springs\"";
+    component_as_a_list: "[loss]\nname = \"springs\"" => "[[loss]]\nname = \"springs\"";
     number_in_quotes: "epochs = 2" => "epochs = \"2\"";
     fraction_for_a_whole_number: "epochs = 2" => "epochs = 2.0";
     negative_count: "epochs = 2" => "epochs = -1";
@@ -42,7 +42,7 @@ broken_recipes! {
     setting_of_another_table: "epochs = 2" => "epochs = 2\nlr = 0.1";
     unknown_setting_in_a_nested_table: "[loss]" => "[weights]\nname = \"paced\"\nsolver = { name = \"exact\", sweep = 3 }\n[loss]";
     unknown_variant_in_a_nested_table: "[loss]" => "[weights]\nname = \"paced\"\nsolver.name = \"exakt\"\n[loss]";
-    tables_told_apart_by_keys: "[loss]" => "[weights]\nname = \"paced\"\nlambda = { target_maw = 1.5 }\n[loss]";
+    untagged_table: "[loss]" => "[weights]\nname = \"paced\"\nlambda = { target_maw = 1.5 }\n[loss]";
     two_problems_at_once: "lr = 0.1" => "lr = \"fast\"\nmomentun = 0.9";
     broken_toml: "lr = 0.1" => "lr = ";
     broken_toml_twice: "lr = 0.1" => "lr = = 0.1\nmomentum 0.9";
@@ -51,19 +51,19 @@ broken_recipes! {
     refused_by_the_component: "name = \"springs\"" => "name = \"springs\"\nlow = 0.05";
     default_refused_by_the_component: "name = \"springs\"" => "name = \"springs\"\nhigh = 0.95";
     component_that_panics: "\"springs\"" => "\"stubborn\"";
-    unknown_field_nobody_denied: "\"springs\"" => "\"stubborn\"\nsetting = 1";
+    setting_of_a_component_without_settings: "\"springs\"" => "\"stubborn\"\nsetting = 1";
     wrong_number_of_elements: "name = \"sgd\"\nlr = 0.1" => "name = \"adam\"\nlr = 0.1\nbetas = [0.9]";
     number_for_a_list: "[train]" => "[eval]\nrecall_at = 1\n[train]";
     zero_neighbours: "[train]" => "[eval]\nrecall_at = [1, 0]\n[train]";
     group_with_a_typo: "[train]" => "[groups.proxies]\nlr_scal = 3\n[train]";
-    name_that_is_no_folder: "seed = 3" => "name = \"../x\"";
-    features_with_a_network_for_images: "source = \"strokes\"\nclasses = 20" => "source = \"features\"\npath = \"x\"";
+    name_that_is_not_a_folder_name: "seed = 3" => "name = \"../x\"";
+    features_with_an_image_backbone: "source = \"strokes\"\nclasses = 20" => "source = \"features\"\npath = \"x\"";
     extends_of_the_wrong_type: "seed = 3" => "extends = [\"recipe.toml\", 3]";
 }
 
 #[test]
-fn argument_that_sets_nothing() {
-    assert_snapshot!(set("argument_that_sets_nothing", &["loss.alpha"]));
+fn argument_without_a_value() {
+    assert_snapshot!(set("argument_without_a_value", &["loss.alpha"]));
 }
 
 #[test]
@@ -72,13 +72,13 @@ fn argument_with_a_typo() {
 }
 
 #[test]
-fn argument_that_is_no_toml() {
-    assert_snapshot!(set("argument_that_is_no_toml", &["eval.recall_at=[1, 2"]));
+fn argument_that_is_not_toml() {
+    assert_snapshot!(set("argument_that_is_not_toml", &["eval.recall_at=[1, 2"]));
 }
 
 #[test]
-fn argument_that_drops_what_was_set_for_another_variant() {
-    assert_snapshot!(set("argument_that_drops_what_was_set_for_another_variant", &["optimizer.name=adam"]));
+fn argument_that_selects_another_variant() {
+    assert_snapshot!(set("argument_that_selects_another_variant", &["optimizer.name=adam"]));
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn missing_base() {
 }
 
 #[test]
-fn circle_of_bases() {
+fn cycle_of_bases() {
     let files = [("a.toml", "extends = 'b.toml'"), ("b.toml", "extends = ['./a.toml']")];
-    assert_snapshot!(complaint(&write("circle_of_bases", &files), &[]));
+    assert_snapshot!(complaint(&write("cycle_of_bases", &files), &[]));
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn problem_in_a_base_is_shown_there() {
 }
 
 #[test]
-fn recipe_that_is_not_there() {
-    write("recipe_that_is_not_there", &[("recipe.toml", GOOD)]);
-    assert_snapshot!(complaint("recipe_that_is_not_there/recipes.toml".as_ref(), &[]));
+fn recipe_that_does_not_exist() {
+    write("recipe_that_does_not_exist", &[("recipe.toml", GOOD)]);
+    assert_snapshot!(complaint("recipe_that_does_not_exist/recipes.toml".as_ref(), &[]));
 }
 
 #[test]

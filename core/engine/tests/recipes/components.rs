@@ -1,19 +1,19 @@
-//! Components that show every form of setting and do nothing.
+//! Components for tests, with every kind of setting and no function.
 
 use curricle_sdk::prelude::*;
 
-/// A loss with numbers, a choice, a list and a learnable tensor.
+/// A loss with numbers, a choice and a trainable tensor.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Springs {
-    /// How hard positives pull.
+    /// Strength of the positives' pull.
     #[schemars(range(min = 0.0))]
     alpha: f64,
-    /// Below this similarity positives pull.
+    /// Similarity below which positives pull.
     low: f64,
-    /// Above this similarity negatives push.
+    /// Similarity above which negatives push.
     high: f64,
-    /// Which pairs count.
+    /// The pairs to use.
     mining: Mining,
     /// Number of bins.
     #[schemars(range(min = 2, max = 100))]
@@ -55,7 +55,7 @@ impl Loss for Springs {
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
         if self.alpha > 1000.0 {
-            return vec![Advice::new("alpha", "so steep that all but the hardest pair is ignored")];
+            return vec![Advice::new("alpha", "so steep that all pairs but the hardest are ignored")];
         }
         Vec::new()
     }
@@ -63,7 +63,7 @@ impl Loss for Springs {
 
 register_loss!("springs", Springs, "pulls and pushes like springs");
 
-/// A loss without settings that fails to start.
+/// A loss without settings whose check panics.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Stubborn {}
 
@@ -83,7 +83,7 @@ register_loss!("stubborn", Stubborn, "never starts");
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Shuffled {
-    /// Samples in a batch; all of them by default.
+    /// Batch size. Default: all samples.
     #[schemars(range(min = 1))]
     size: Option<usize>,
 }
@@ -123,29 +123,29 @@ impl WeightScheme for Uniform {
 
 register_weights!("uniform", Uniform, "all weights stay 1");
 
-/// Tables within tables: one tagged, one told apart by its keys.
+/// Nested tables: one tagged, one untagged.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Paced {
     /// Age.
     lambda: Age,
-    /// How weights are found.
+    /// The solver for the weights.
     solver: Solver,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 enum Age {
-    /// Grows from round to round.
+    /// Grows every round.
     Schedule {
-        /// In the first round.
+        /// Value in the first round.
         start: f64,
-        /// In the last.
+        /// Value in the last round.
         max: f64,
     },
-    /// Found from the mean weight.
+    /// Chosen to reach a mean weight.
     Target {
-        /// The mean weight wanted.
+        /// Target of the mean weight.
         #[schemars(range(min = 0.0, max = 1.0))]
         target_maw: f64,
     },

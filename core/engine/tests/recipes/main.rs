@@ -1,4 +1,4 @@
-//! Whole recipes from file to resolution, with small components that exist only here.
+//! Tests of complete recipes, from file to resolution, with components that exist only here.
 
 mod broken;
 mod components;
@@ -11,8 +11,8 @@ use curricle_recipe::{self as recipe, Problems, Resolved};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// One folder for all tests and the current one of this program, so that messages name recipes by
-/// short paths that are the same on every machine.
+/// One folder for all tests, and the current folder, so that messages contain the same short paths
+/// on every machine.
 static FOLDER: LazyLock<()> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recipes");
     let _ = fs_err::remove_dir_all(&folder);
@@ -20,7 +20,7 @@ static FOLDER: LazyLock<()> = LazyLock::new(|| {
     std::env::set_current_dir(&folder).unwrap();
 });
 
-/// A recipe with nothing wrong, to be extended or broken.
+/// A valid recipe, to be extended or broken.
 const GOOD: &str = r#"
 seed = 3
 
@@ -62,7 +62,7 @@ fn load(path: &Path, sets: &[&str]) -> Result<Resolved, Problems> {
     recipe::load(path, &sets, &WithoutFiles(Registry::built_in()))
 }
 
-/// What a user would read about a recipe that cannot be used.
+/// The message about a recipe that is refused.
 fn complaint(path: &Path, sets: &[&str]) -> String {
     match load(path, sets) {
         Err(problems) => recipe::render(problems.iter(), 100, false),

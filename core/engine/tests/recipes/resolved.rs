@@ -1,4 +1,4 @@
-//! What comes out of good recipes.
+//! Resolution of valid recipes.
 
 use super::{GOOD, load, write};
 use curricle_engine::{Error, Registry, component_settings};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::path::Path;
 
-/// The good recipe with lines added at its end.
+/// The valid recipe with lines added at its end.
 fn good(test: &str, more: &str) -> std::path::PathBuf {
     write(test, &[("recipe.toml", &format!("{GOOD}{more}"))])
 }
@@ -19,7 +19,7 @@ fn hash(path: &Path, sets: &[&str]) -> String {
 }
 
 #[test]
-fn a_resolved_recipe_is_complete_and_alone_gives_the_same_run() {
+fn a_resolved_recipe_is_self_contained() {
     let files = [
         ("methods/m.toml", "extends = '../base.toml'\ndescription = 'a \"quoted\" one'\n[weights]\nname = 'paced'"),
         ("base.toml", GOOD),
@@ -43,7 +43,7 @@ fn explain_names_the_origin_of_every_value() {
 }
 
 #[test]
-fn the_hash_is_of_what_is_computed() {
+fn the_hash_covers_only_what_affects_the_computation() {
     let path = good("hash", "");
     let same = hash(&path, &[]);
     for set in ["seed=9", "name=x", "description=x", "loss.alpha=2", "loss.alpha=2.0", "loss.name=springs"] {
@@ -55,7 +55,7 @@ fn the_hash_is_of_what_is_computed() {
 }
 
 #[test]
-fn the_order_of_arguments_does_not_matter_unless_they_set_the_same() {
+fn the_order_of_arguments_matters_only_for_equal_keys() {
     let path = good("order", "");
     let adam = |sets: &[&str]| format!("{:?}", load(&path, sets).unwrap().recipe.optimizer);
     assert_eq!(adam(&["optimizer.lr=0.5", "optimizer.name=adam"]), adam(&["optimizer.name=adam", "optimizer.lr=0.5"]));
@@ -77,7 +77,7 @@ fn paths_are_relative_to_the_recipe_that_names_them() {
 }
 
 #[test]
-fn doubtful_settings_are_warned_of_where_they_stand() {
+fn doubtful_settings_give_warnings() {
     let more = "[groups.proxys]\nlr_scale = 2\n[groups.proxies]\nlr_scale = 1\n[groups.backbone]\nlr_scale = 0\n";
     let path = good("doubtful", more);
     let sets = ["train.epochs=0", "optimizer.lr=0", "optimizer.nesterov=true", "loss.alpha=5000", "sampler.size=500"];
@@ -87,7 +87,7 @@ fn doubtful_settings_are_warned_of_where_they_stand() {
 }
 
 #[test]
-fn what_a_loss_declares_of_its_tensors_is_part_of_the_recipe() {
+fn declared_learning_rate_scales_are_part_of_the_recipe() {
     let scale = |more: &str| {
         let resolved = load(&good("declared", more), &[]).unwrap();
         let path = write("declared_again", &[("m.toml", &resolved.to_toml())]);
@@ -101,13 +101,13 @@ fn what_a_loss_declares_of_its_tensors_is_part_of_the_recipe() {
 }
 
 #[test]
-fn networks_for_features_are_refused_on_pictures() {
+fn feature_backbones_are_refused_for_images() {
     let message = load(&good("linear", ""), &["backbone.name=linear"]).unwrap_err().to_string();
-    assert_eq!(message, "`linear` needs features, and this data source gives images");
+    assert_eq!(message, "backbone `linear` needs features, but the data source has images");
 }
 
 #[test]
-fn settings_of_a_single_component_are_checked_like_those_of_a_recipe() {
+fn component_settings_are_validated_like_a_recipe() {
     let settings = |sets: &[&str]| {
         let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
         component_settings(Kind::Loss, "springs", &sets, &Registry::built_in())
@@ -128,7 +128,7 @@ fn components_are_listed_with_their_nested_settings() {
 }
 
 #[test]
-fn every_reference_of_the_schema_leads_somewhere() {
+fn every_schema_reference_resolves() {
     let schema = Schema::of_recipes(&Registry::built_in().components());
     let text = schema.as_json().to_string();
     let targets = text.split("\"$ref\":\"#/definitions/").skip(1).map(|rest| rest.split('"').next().unwrap());
@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_settings_survive_the_way_through_toml(
+    fn settings_survive_a_toml_round_trip(
         alpha in 0.0..1e300f64, lr in 1e-300..1.0f64, bins in 2..100u64, seed in any::<u64>(),
         description in any::<String>(), maw in 0.0..1.0f64, ks in prop::collection::vec(1..1000u64, 1..5),
     ) {

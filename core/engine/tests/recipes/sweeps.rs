@@ -1,4 +1,4 @@
-//! Sweeps and searches: what they describe, and what users read about broken ones.
+//! Sweeps and searches, and messages about broken ones.
 
 use super::{GOOD, write};
 use curricle_engine::Registry;
@@ -38,7 +38,7 @@ fn titles(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn a_sweep_has_all_combinations_and_repetitions_come_last() {
+fn a_sweep_runs_all_combinations_seed_by_seed() {
     let sweep = r#"[sweep]
         methods = ["soft.toml", { name = "hard", loss = { alpha = 3 } }]
         cases = [{ name = "few", data.classes = 8 }, { name = "many" }]
@@ -52,7 +52,7 @@ fn a_sweep_has_all_combinations_and_repetitions_come_last() {
     assert_eq!(last.resolved.recipe.embedding.size, 16);
     assert_eq!(last.resolved.recipe.case, last.case);
     assert_eq!(last.resolved.recipe.method.as_deref(), Some("hard"));
-    // What the method's file extends does not count; the run's own recipe resolves to itself.
+    // What the method's file extends is ignored; the run's recipe resolves to itself.
     let path = write("all_combinations", &[("again.toml", last.resolved.to_toml().as_str())]);
     let again = recipe::load(&path, &[], &Registry::built_in()).unwrap();
     assert_eq!((again.hash(), again.recipe.seed), (last.resolved.hash(), 1));
@@ -60,7 +60,7 @@ fn a_sweep_has_all_combinations_and_repetitions_come_last() {
 }
 
 #[test]
-fn lists_of_a_zip_vary_together() {
+fn settings_of_a_zip_vary_together() {
     let sweep = "[sweep]\nzip = { data.classes = [8, 16], data.per_class = [4, 6] }\ngrid.embedding.size = [8, 16]";
     let plan = plan("zip", sweep, &[]);
     let cases: Vec<_> = plan.runs.iter().map(|run| run.case.clone().unwrap()).collect();
@@ -69,7 +69,7 @@ fn lists_of_a_zip_vary_together() {
 }
 
 #[test]
-fn a_broken_combination_may_be_left_out() {
+fn an_invalid_combination_may_be_excluded() {
     let sweep = r#"[sweep]
         grid = { loss.low = [0.2, 0.9], loss.high = [0.1, 0.5] }
         exclude = [{ loss.low = 0.2, loss.high = 0.5 }]"#;
@@ -77,7 +77,7 @@ fn a_broken_combination_may_be_left_out() {
 }
 
 #[test]
-fn the_command_line_changes_sweeps_and_searches_too() {
+fn arguments_override_sweeps_and_searches() {
     let sweep = "[sweep]\nmethods = [\"tuned.toml\", \"soft.toml\"]\nseeds = 5";
     let plan = plan("command_line", sweep, &["sweep.seeds=[7]", "tune.seeds=all", "name=other", "train.epochs=9"]);
     assert_eq!(titles(&plan), ["tuned | - | 7", "soft | - | 7"]);
@@ -94,7 +94,7 @@ fn trials_are_evaluated_on_validation_classes_and_final_runs_are_not() {
     let trials = &plan.searches[0].trials;
     assert_eq!(trials.iter().map(|trial| trial.label.as_str()).collect::<Vec<_>>(), ["alpha=1", "alpha=1.5"]);
     let trial = &trials[1].runs;
-    assert_eq!(trial.len(), 1, "the first seed alone");
+    assert_eq!(trial.len(), 1, "only the first seed");
     assert_eq!(trial[0].resolved.recipe.eval.on, recipe::EvalOn::Validation);
     assert_eq!(trial[0].resolved.recipe.name, "recipe-tuned-tune");
     assert_eq!(trial[0].resolved.recipe.case.as_deref(), Some("alpha=1.5"));
@@ -116,7 +116,7 @@ fn a_search_alone_makes_one_final_run() {
     let plan = plan("search_alone", tune, &[]);
     assert_eq!((plan.runs.len(), plan.searches[0].trials.len()), (1, 6));
     for trial in &plan.searches[0].trials {
-        assert!(trial.settings[1].1.is_u64(), "whole numbers for a whole setting: {:?}", trial.settings);
+        assert!(trial.settings[1].1.is_u64(), "whole numbers for an integer setting: {:?}", trial.settings);
         assert!(trial.settings[0].1.is_f64(), "{:?}", trial.settings);
     }
 }
@@ -131,15 +131,15 @@ broken_sweeps! {
     sweep_with_typos: "[sweep]\nmethods = [\"sotf.toml\"]\nsedes = 3\nseeds = [-1, 2, 2]\n";
     grid_of_a_setting_that_does_not_exist: "[sweep]\nseeds = 4\ngrid = { noise.ratoi = [0.1, 0.2], loss.alhpa = [1, 2] }";
     grid_of_values_that_do_not_fit: "[sweep.grid]\ndata.classes = [8, 3, 16]\noptimizer.lr = [0.1, \"fast\"]";
-    grid_that_is_no_list: "[sweep]\ngrid = { loss.alpha = 2, train.epochs = [], seed = [1, 2] }\nzip = 3";
+    grid_that_is_not_a_list: "[sweep]\ngrid = { loss.alpha = 2, train.epochs = [], seed = [1, 2] }\nzip = 3";
     grid_with_a_value_twice: "[sweep]\ngrid = { loss.alpha = [1, 2, 1] }\nzip = { loss = { alpha = [2] } }";
     zip_of_different_lengths: "[sweep]\nzip = { data.classes = [8, 12, 16], data.per_class = [4, 8] }";
-    exclusion_of_nothing: "[sweep]\ngrid = { data.classes = [8, 12] }\nexclude = [{ data.classes = 13 }, { data.clases = 8 }, { method = \"x\" }, {}]";
-    exclusion_of_everything: "[sweep]\nseeds = [1, 2]\nexclude = [{ seed = [1, 2] }]";
+    exclusion_that_matches_nothing: "[sweep]\ngrid = { data.classes = [8, 12] }\nexclude = [{ data.classes = 13 }, { data.clases = 8 }, { method = \"x\" }, {}]";
+    exclusion_of_every_run: "[sweep]\nseeds = [1, 2]\nexclude = [{ seed = [1, 2] }]";
     the_same_run_twice: "[sweep]\nseeds = 3\nmethods = [\"soft.toml\", { name = \"twin\", loss.alpha = 1.5 }]";
     far_too_many_runs: "[sweep]\nseeds = 1000\ngrid = { data.classes = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], data.size = [8, 9, 10, 11, 12, 13, 14, 15, 16, 17] }";
     search_with_typos: "[tune]\ngrid = { loss.alhpa = [1, 2] }\nmetric = \"recall@3\"";
-    search_of_an_unmeasured_metric: "[tune]\ngrid = { loss.alpha = [1, 2] }\nmetric = \"recall@3\"";
-    search_without_a_space: "[tune]\ntrails = 3";
+    search_with_an_unmeasured_metric: "[tune]\ngrid = { loss.alpha = [1, 2] }\nmetric = \"recall@3\"";
+    search_without_grid_or_random: "[tune]\ntrails = 3";
     search_in_a_case: "[sweep]\ncases = [{ name = \"a\", tune.grid.loss.alpha = [1] }]";
 }

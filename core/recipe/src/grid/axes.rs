@@ -7,19 +7,19 @@ use crate::source::Origin;
 use crate::suggest::quoted;
 use crate::tree::{Entry, Node, Table, Value};
 
-/// What identifies a run rather than decides what it computes.
+/// Settings that identify a run and cannot be varied, with the help text.
 const RESERVED: [(&str, &str); 7] = [
     ("seed", "list seeds in `sweep.seeds`"),
-    ("name", "it is made from the names of the recipe, the method and the case"),
+    ("name", "it is derived from the names of the recipe, the method and the case"),
     ("method", "list methods in `sweep.methods`"),
-    ("case", "it is made from the values; named cases go to `sweep.cases`"),
+    ("case", "it is derived from the values; list named cases in `sweep.cases`"),
     ("description", "it does not change a run"),
     ("extends", "list recipes in `sweep.methods`"),
-    ("plugins", "put the libraries into the recipes in `sweep.methods`"),
+    ("plugins", "name the libraries in the recipes of `sweep.methods`"),
 ];
 
-/// Settings that vary together: a single one of a grid, or all of a zip. Each has as many values
-/// as the others.
+/// Settings that vary together: one setting of a grid, or all settings of a zip. All have the same
+/// number of values.
 #[derive(Debug)]
 pub(crate) struct Axis {
     settings: Vec<Varied>,
@@ -34,7 +34,7 @@ struct Varied {
 /// One combination of values.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Point {
-    /// What it is called, e.g. `ratio=0.2, size=64`; empty where nothing varies.
+    /// Its label, e.g. `ratio=0.2, size=64`; empty if nothing varies.
     pub label: String,
     /// The values as settings of a recipe.
     pub table: Table,
@@ -57,12 +57,12 @@ impl Axis {
     }
 }
 
-/// How many combinations there are; more than a number can hold count as the largest number.
+/// Number of combinations, saturating.
 pub(crate) fn count(axes: &[Axis]) -> usize {
     axes.iter().fold(1, |product: usize, axis| product.saturating_mul(axis.len()))
 }
 
-/// All combinations; the last axis varies fastest. Without axes there is one empty point.
+/// All combinations; the last axis varies fastest. Without axes, one empty point.
 pub(crate) fn points(axes: &[Axis]) -> Vec<Point> {
     let names = short_names(&axes.iter().flat_map(Axis::paths).collect::<Vec<_>>());
     let mut points = vec![Point::default()];
@@ -88,12 +88,12 @@ fn extended<'a>(point: &'a Point, axis: &'a Axis, names: &'a [&String]) -> impl 
     })
 }
 
-/// Reads a grid, each setting an axis of its own.
+/// Reads a grid, in which each setting is an axis.
 pub(crate) fn grid(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Vec<Axis> {
     varied(entry, place, problems).into_iter().map(|varied| Axis { settings: vec![varied] }).collect()
 }
 
-/// Reads a zip, all of whose settings make one axis.
+/// Reads a zip, in which all settings form one axis.
 pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Option<Axis> {
     let origin = entry.key_origin.clone();
     let settings = varied(entry, place, problems);
@@ -101,10 +101,10 @@ pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Opt
     if settings.iter().any(|varied| varied.values.len() != longest) {
         let lengths: Vec<_> =
             settings.iter().map(|varied| format!("`{}` has {}", varied.named.path(), varied.values.len())).collect();
-        let message = format!("the lists of `{place}` must be equally long: {}", lengths.join(", "));
+        let message = format!("lists in `{place}` must have the same length: {}", lengths.join(", "));
         let shorter = settings.iter().find(|varied| varied.values.len() < longest);
         let origin = shorter.map_or(origin, |varied| varied.named.node.origin.clone());
-        let help = "values at the same place belong together; for all combinations use `grid`";
+        let help = "values at the same position vary together; use `grid` for all combinations";
         problems.push(Problem::new(&origin, message).at(place).label("shorter than another").help(help));
         return None;
     }
@@ -122,7 +122,7 @@ pub(crate) fn refuse_overlaps(axes: &[Axis], place: &str, problems: &mut Vec<Pro
         };
         if let Some(other) = all[..index].iter().find(overlaps) {
             let message = format!("`{place}` varies `{path}` twice{}", also(&path, &other.path()));
-            problems.push(Problem::new(&one.origin(), message).at(format!("{place}.{path}")).label("once is enough"));
+            problems.push(Problem::new(&one.origin(), message).at(format!("{place}.{path}")).label("already varied"));
         }
     }
 }
@@ -164,15 +164,15 @@ fn values(named: Named, place: &str, problems: &mut Vec<Problem>) -> Option<Vari
     };
     if values.is_empty() {
         let problem = Problem::new(&node.origin, format!("`{full}` is empty")).at(full);
-        problems.push(problem.help("leave it out, or give at least one value"));
+        problems.push(problem.help("remove it, or give at least one value"));
         return None;
     }
-    // In a zip a value may come again, beside another partner; there the runs are compared later.
+    // A zip may repeat a value next to a different one; duplicate runs are found later.
     if place.ends_with("grid") {
         for (index, value) in values.iter().enumerate() {
             if values[..index].iter().any(|other| other.to_json() == value.to_json()) {
                 let message = format!("`{full}` has the value `{}` twice", value_text(value));
-                problems.push(Problem::new(&value.origin, message).at(full.as_str()).label("again"));
+                problems.push(Problem::new(&value.origin, message).at(full.as_str()).label("duplicate"));
             }
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_goes_through_its_lists_together() {
+    fn a_zip_varies_its_settings_together() {
         let mut problems = Vec::new();
         let axis = zip(entry(&json!({ "a": [1, 2], "b.c": ["x", "x"] })), "sweep.zip", &mut problems).unwrap();
         let points = points(&[axis]);

@@ -1,12 +1,12 @@
-//! What the points of a grid are called: `ratio=0.2, size=64`.
+//! Labels of the points of a grid: `ratio=0.2, size=64`.
 
 use crate::tree::{Entry, Node, Value};
 
-/// Longer values are cut; the hash in the folder's name tells runs apart all the same.
+/// Longer values are truncated; the hash in the folder name still distinguishes runs.
 const LONGEST: usize = 40;
 
-/// A short name for each dotted path: its last part, or the whole path where two would be called
-/// the same. The last part of `loss.name` says nothing, so that is called `loss`.
+/// A short name for each dotted path: its last part, or the whole path if the last part is not
+/// unique. The last part of `loss.name` says nothing, so its short name is `loss`.
 pub(crate) fn short_names(paths: &[String]) -> Vec<String> {
     let short: Vec<&str> = paths.iter().map(|path| last_part(path)).collect();
     let unique = |name: &str| short.iter().filter(|other| **other == name).count() == 1;
@@ -18,7 +18,7 @@ fn last_part(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// A value as people would write it, without quotes.
+/// A value as text, without quotes.
 pub(crate) fn value_text(node: &Node) -> String {
     let text = whole_text(node);
     match text.char_indices().nth(LONGEST) {
@@ -44,7 +44,7 @@ fn whole_text(node: &Node) -> String {
     }
 }
 
-/// Part of a folder's name: letters, digits and `._=-` stay, everything else becomes a dash.
+/// A folder name: letters, digits and `._=+` are kept, everything else becomes a dash.
 pub(crate) fn folder_name(parts: &[&str]) -> String {
     let mut name = String::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -59,7 +59,7 @@ pub(crate) fn folder_name(parts: &[&str]) -> String {
             }
         }
     }
-    // File systems end names at 255 bytes.
+    // File systems limit names to 255 bytes.
     let end = name.char_indices().map(|(start, c)| start + c.len_utf8()).take_while(|end| *end <= 160).last();
     name.truncate(end.unwrap_or(0));
     name.trim_matches(['-', '.']).to_string()
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_names_hold_nothing_that_needs_quotes() {
+    fn folder_names_need_no_quotes() {
         assert_eq!(folder_name(&["many", "ms", "noisy, ratio=0.2"]), "many-ms-noisy-ratio=0.2");
         assert_eq!(folder_name(&["..", "a/b c", ""]), "a-b-c");
         assert!(folder_name(&["ä".repeat(300).as_str()]).len() <= 160);

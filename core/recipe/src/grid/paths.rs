@@ -1,16 +1,16 @@
-//! Settings named by dotted paths, as grids, exclusions and searches name them.
+//! Settings by dotted path, as used in grids, exclusions and searches.
 //!
-//! `noise.ratio = …`, `noise = { ratio = … }` and `"noise.ratio" = …` mean the same.
+//! `noise.ratio = …`, `noise = { ratio = … }` and `"noise.ratio" = …` are equivalent.
 
 use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 
-/// A setting and what was written for it.
+/// A setting and its value.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
-    /// The parts of its path, each with the place where it was written.
+    /// The parts of its path, each with its origin.
     parts: Vec<(String, Origin)>,
-    /// What stands behind the path.
+    /// The value.
     pub node: Node,
 }
 
@@ -26,7 +26,7 @@ impl Named {
         self.parts.last().map(|(_, origin)| origin.clone()).unwrap_or_default()
     }
 
-    /// Gives the setting this value in a table of a recipe.
+    /// Sets the setting to this value in a table.
     pub fn put(&self, value: &Node, table: &mut Table) {
         put(&self.parts, value, table);
     }
@@ -47,7 +47,7 @@ fn put(parts: &[(String, Origin)], value: &Node, table: &mut Table) {
     }
 }
 
-/// All settings a table names. `is_value` tells tables that are values from those that lead on.
+/// All settings in a table. `is_value` tells which nested tables are values.
 pub(crate) fn named(table: Table, is_value: impl Fn(&Table) -> bool) -> Vec<Named> {
     let mut found = Vec::new();
     walk(table, &[], &is_value, &mut found);
@@ -71,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn three_ways_to_write_a_path_mean_the_same() {
+    fn three_ways_to_write_a_path_are_equivalent() {
         let json = json!({ "noise.ratio": [1], "noise": { "seed": [2] }, "a": { "b.c": [3] } });
         let Some(Node { value: Value::Table(table), .. }) = Node::from_default(&json) else { panic!("a table") };
         let found = named(table, |_| false);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A component by name, and its settings. In a recipe both stand in one table.
+/// A component's name and settings. In a recipe, both are in one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComponentRecipe {
     /// The component's name.
@@ -39,7 +39,7 @@ impl JsonSchema for ComponentRecipe {
         "Component".into()
     }
 
-    // The loader replaces this by one alternative for each registered component.
+    // The loader replaces this with one alternative per registered component.
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "object", "required": ["name"] })
     }

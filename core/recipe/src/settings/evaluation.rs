@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// When to cluster the test embeddings for NMI and AMI; it takes longer than all else.
+/// When to cluster the test embeddings for NMI and AMI, the slowest part of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClusterWhen {
@@ -16,28 +16,28 @@ pub enum ClusterWhen {
     Never,
 }
 
-/// The classes to measure on.
+/// The classes to evaluate on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvalOn {
-    /// The test classes; training has all training classes.
+    /// The test classes; training uses all training classes.
     #[default]
     Test,
-    /// Classes taken away from training, with their labels as training would have seen them.
+    /// Classes held out from training, with the labels that training would have seen.
     Validation,
 }
 
-/// What to measure, and when.
+/// What to evaluate, and when.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalRecipe {
-    /// Which classes to measure on. To choose settings use `validation`: the last of the training
-    /// classes, on which the model is then not trained. Test classes are for the final numbers.
+    /// The classes to evaluate on. To choose settings, use `validation`: the last of the training
+    /// classes, held out from training. Test classes are for final results.
     pub on: EvalOn,
-    /// Share of the training classes that `on = "validation"` sets aside.
+    /// Fraction of the training classes that `on = "validation"` holds out.
     #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
     pub validation_share: f64,
-    /// Epochs between two evaluations; the untrained model and the last epoch always are.
+    /// Epochs between evaluations. The untrained model and the last epoch are always evaluated.
     #[schemars(range(min = 1))]
     pub every: u64,
     /// The values of K for Recall@K.
@@ -45,10 +45,10 @@ pub struct EvalRecipe {
     pub recall_at: Vec<usize>,
     /// When to cluster for NMI and AMI.
     pub cluster: ClusterWhen,
-    /// Restarts of k-means over which NMI and AMI are averaged.
+    /// Number of k-means restarts over which NMI and AMI are averaged.
     #[schemars(range(min = 1))]
     pub restarts: usize,
-    /// Samples in one forward pass.
+    /// Batch size of evaluation.
     #[schemars(range(min = 1))]
     pub batch_size: i64,
 }
@@ -82,7 +82,7 @@ impl EvalRecipe {
 pub struct TrackRecipe {
     /// Histograms of similarities and weights.
     pub histograms: bool,
-    /// Grids of queries with their nearest neighbours.
+    /// Image grids of queries with their nearest neighbours.
     pub images: bool,
     /// Test embeddings for the projector, after the last epoch.
     pub projector: bool,

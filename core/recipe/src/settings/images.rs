@@ -3,36 +3,36 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How pictures in files become what the network sees. Every word has torchvision's meaning for
-/// Pillow images: resizing is antialiased (the filter widens with the factor of reduction) and
-/// rounds to whole numbers after each direction. Grey, palette, CMYK and 16-bit pictures become
-/// 8-bit RGB, transparency is ignored, and pictures that say how they were rotated (EXIF) are put
-/// upright. Sources without files ignore this table.
+/// How image files are turned into network input. All terms have torchvision's meaning for Pillow
+/// images: resizing is antialiased (the filter widens with the reduction factor) and rounds to
+/// integers after the horizontal and after the vertical pass. Grey, palette, CMYK and 16-bit images
+/// become 8-bit RGB, transparency is ignored, and the EXIF orientation is applied. Data sources
+/// without image files ignore this table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImagesRecipe {
-    /// Width and height of what the network sees, in pixels.
+    /// Width and height of the network input, in pixels.
     #[schemars(range(min = 8, max = 4096))]
     pub size: usize,
-    /// The shorter side of a picture before the central `size` pixels are cut out for evaluation.
-    /// Default: 8/7 of `size`, so 256 for 224.
+    /// Length of an image's shorter side before the central crop of `size` pixels for evaluation.
+    /// Default: 8/7 of `size`, i.e. 256 for 224.
     #[schemars(range(min = 8, max = 8192))]
     pub resize: Option<usize>,
-    /// Reduce pictures right after decoding, before anything is cut out of them, so that their
-    /// shorter side is at most this. Default: leave them as they are. Large JPEG files are decoded
-    /// faster, and a cache of decoded pictures (`--image-cache`) becomes small.
+    /// Downscale images right after decoding, before any crop, so that their shorter side is at
+    /// most this. Large JPEG files decode faster, and a cache of decoded images (`--image-cache`)
+    /// takes less space. Default: no downscaling.
     #[schemars(range(min = 8, max = 8192))]
     pub shrink: Option<usize>,
-    /// What is cut out of a picture for training.
+    /// The crop used in training.
     pub crop: CropRecipe,
-    /// Share of training pictures that are mirrored left to right.
+    /// Probability of a horizontal flip in training.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub flip: f64,
-    /// How much colours vary in training.
+    /// Colour jitter in training.
     pub jitter: JitterRecipe,
-    /// The filter of all resizing.
+    /// The resampling filter of all resizing.
     pub interpolation: Interpolation,
-    /// What to do with a file that cannot be decoded.
+    /// What to do with an image file that cannot be decoded.
     pub on_bad_image: OnBadImage,
 }
 
@@ -58,24 +58,24 @@ impl ImagesRecipe {
     }
 }
 
-/// What is cut out of a picture for training.
+/// The crop used in training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CropRecipe {
-    /// A part of random area and shape, resized to `size`: torchvision's `RandomResizedCrop`.
+    /// A crop of random area and aspect ratio, resized to `size`: torchvision's `RandomResizedCrop`.
     RandomResized {
-        /// Smallest and largest share of the picture's area.
+        /// Smallest and largest area of the crop, as a fraction of the image's area.
         #[serde(default = "scale")]
         #[schemars(inner(range(min = 0.0, max = 1.0)))]
         scale: [f64; 2],
-        /// Smallest and largest width divided by height.
+        /// Smallest and largest aspect ratio of the crop (width / height).
         #[serde(default = "ratio")]
         #[schemars(inner(range(min = 0.01, max = 100.0)))]
         ratio: [f64; 2],
     },
-    /// A random part of `size` pixels after the shorter side is resized to `resize`.
+    /// A random crop of `size` pixels after the shorter side is resized to `resize`.
     Random,
-    /// The same part as in evaluation.
+    /// The central crop, as in evaluation.
     Center,
 }
 
@@ -93,11 +93,11 @@ fn ratio() -> [f64; 2] {
     [3.0 / 4.0, 4.0 / 3.0]
 }
 
-/// How much colours vary in training, in a random order: torchvision's `ColorJitter`.
+/// Colour jitter in training, applied in random order: torchvision's `ColorJitter`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JitterRecipe {
-    /// Brightness is multiplied by a number between 1 - this and 1 + this, but at least 0.
+    /// Brightness is multiplied by a random factor between 1 - this (at least 0) and 1 + this.
     #[schemars(range(min = 0.0))]
     pub brightness: f64,
     /// The same for contrast.
@@ -106,30 +106,30 @@ pub struct JitterRecipe {
     /// The same for saturation.
     #[schemars(range(min = 0.0))]
     pub saturation: f64,
-    /// The hue turns by at most this share of the colour circle.
+    /// Largest hue shift, as a fraction of the colour circle.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub hue: f64,
 }
 
-/// The filter of all resizing; both are antialiased.
+/// The resampling filter of all resizing; both are antialiased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Interpolation {
-    /// A triangle.
+    /// Bilinear (triangle filter).
     #[default]
     Bilinear,
-    /// Cubic with a = -0.5.
+    /// Bicubic with a = -0.5.
     Bicubic,
 }
 
-/// What to do with a file that cannot be decoded.
+/// What to do with an image file that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBadImage {
-    /// Stop and name it.
+    /// Stop and name the file.
     #[default]
     Error,
-    /// Look at all files before training, leave bad ones out everywhere, and write into the run's
-    /// manifest and log which these are.
+    /// Check all files before training, exclude bad ones everywhere, and list them in the run's
+    /// manifest and log.
     Skip,
 }

@@ -1,8 +1,8 @@
 //! The tables of a recipe and their settings.
 //!
-//! The doc comments here are the reference: the JSON Schema, `curricle schema` and the error
-//! messages are made from them. Tables of components (`[loss]`, `[sampler]`, `[weights]`) are
-//! described by the components themselves.
+//! The doc comments are the reference manual: the JSON Schema, `curricle schema` and the error
+//! messages are generated from them. Components describe their own tables (`[loss]`, `[sampler]`,
+//! `[weights]`).
 
 mod component;
 mod data;
@@ -29,60 +29,60 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A whole recipe, every default filled in.
+/// A complete recipe, with all defaults filled in.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Name of the runs' folder. Default: the recipe's file name without `.toml`.
     pub name: String,
-    /// A sentence for humans.
+    /// A one-sentence description.
     #[serde(default)]
     pub description: String,
-    /// What the method is called in tables. Default: the names of loss and weights.
+    /// Name of the method in tables. Default: the names of the loss and the weights.
     pub method: Option<String>,
-    /// What the circumstances of a run are called in tables, such as `20 % noise`.
+    /// Name of the experimental condition in tables, such as `20 % noise`.
     pub case: Option<String>,
-    /// Decides every random choice. Runs that differ in nothing else are repetitions.
+    /// Seed of all random choices. Runs that differ only in their seed are repetitions.
     #[serde(default)]
     pub seed: u64,
-    /// Libraries with further components.
+    /// Libraries with additional components.
     #[serde(default)]
     pub plugins: PluginsRecipe,
-    /// What to learn from.
+    /// The data set.
     pub data: DataRecipe,
-    /// How pictures in files become what the network sees.
+    /// How image files are turned into network input.
     #[serde(default)]
     pub images: ImagesRecipe,
     /// Label noise to inject into the training labels.
     #[serde(default)]
     pub noise: NoiseRecipe,
-    /// The network.
+    /// The backbone network.
     pub backbone: BackboneRecipe,
-    /// The embedding on top of the network.
+    /// The embedding layer on top of the backbone.
     #[serde(default)]
     pub embedding: EmbeddingRecipe,
-    /// How batches are formed.
+    /// The batch sampler.
     pub sampler: ComponentRecipe,
-    /// What is minimised.
+    /// The loss function.
     pub loss: ComponentRecipe,
-    /// How much each training sample counts.
+    /// The weight scheme: how much each training sample counts.
     #[serde(default = "uniform")]
     pub weights: ComponentRecipe,
-    /// How parameters move.
+    /// The optimiser.
     pub optimizer: OptimizerRecipe,
     /// Settings of single parameter groups: `backbone`, `embedding`, a tensor of the loss, or a part
-    /// of the network by the beginning of its names, such as `"backbone.layer4"`.
+    /// of the network by the prefix of its parameter names, such as `"backbone.layer4"`.
     #[serde(default)]
     pub groups: BTreeMap<String, GroupRecipe>,
-    /// How the learning rate changes over training.
+    /// The learning-rate schedule.
     #[serde(default)]
     pub schedule: ScheduleRecipe,
-    /// How long to train.
+    /// The training loop.
     pub train: TrainRecipe,
-    /// What to measure, and when.
+    /// What to evaluate, and when.
     #[serde(default)]
     pub eval: EvalRecipe,
-    /// What to write down besides numbers.
+    /// What to log to TensorBoard besides scalars.
     #[serde(default)]
     pub track: TrackRecipe,
 }

@@ -5,18 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The network below the embedding.
+/// The backbone network, which computes the features below the embedding layer.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum BackboneRecipe {
     /// Four blocks of convolution, batch norm, ReLU and pooling, for small images.
     Conv4 {
-        /// Channels of each block.
+        /// Channels per block.
         #[serde(default = "conv4_width")]
         #[schemars(range(min = 1, max = 8192))]
         width: i64,
     },
-    /// No network: the embedding layer sees the features.
+    /// No network: the embedding layer takes the features as they are.
     Linear,
     /// Fully connected layers with ReLU.
     Mlp {
@@ -24,22 +24,22 @@ pub enum BackboneRecipe {
         #[serde(default = "mlp_hidden")]
         #[schemars(inner(range(min = 1, max = 1_000_000)))]
         hidden: Vec<i64>,
-        /// Share of hidden activations dropped during training.
+        /// Dropout probability of hidden activations.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 0.99))]
         dropout: f64,
     },
-    /// ResNet of 18 layers; 512 features.
+    /// ResNet-18; 512 features.
     Resnet18(VisionRecipe),
-    /// ResNet of 34 layers; 512 features.
+    /// ResNet-34; 512 features.
     Resnet34(VisionRecipe),
-    /// ResNet of 50 layers; 2048 features.
+    /// ResNet-50; 2048 features.
     Resnet50(VisionRecipe),
     /// MobileNet-V2, small and fast; 1280 features.
     MobilenetV2(VisionRecipe),
     /// EfficientNet-B0; 1280 features.
     EfficientnetB0(VisionRecipe),
-    /// BN-Inception, the network of most published tables; 1024 features.
+    /// BN-Inception, used by most published results; 1024 features.
     BnInception(VisionRecipe),
     /// SqueezeNet 1.1, the smallest, without batch norm; 512 features.
     #[serde(rename = "squeezenet1_1")]
@@ -47,7 +47,7 @@ pub enum BackboneRecipe {
 }
 
 impl BackboneRecipe {
-    /// The settings of a network for colour pictures, which may have pretrained weights.
+    /// The settings of a backbone for colour images, which may have pretrained weights.
     pub fn vision(&self) -> Option<&VisionRecipe> {
         match self {
             Self::Resnet18(vision)
@@ -61,7 +61,7 @@ impl BackboneRecipe {
         }
     }
 
-    /// The same, to be changed.
+    /// Like [`Self::vision`], mutable.
     pub fn vision_mut(&mut self) -> Option<&mut VisionRecipe> {
         match self {
             Self::Resnet18(vision)
@@ -92,36 +92,36 @@ impl BackboneRecipe {
     }
 }
 
-/// Settings of the networks for colour pictures.
+/// Settings of the backbones for colour images.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VisionRecipe {
-    /// A file with pretrained weights (`.pth`, `.safetensors` or `.ot`) under the names of
+    /// A file with pretrained weights (`.pth`, `.safetensors` or `.ot`) with the parameter names of
     /// torchvision, or of pretrainedmodels for `bn_inception`; relative to the recipe that names
-    /// it. Without it, training starts from random numbers.
+    /// it. Default: random initialisation.
     #[schemars(extend("x-path" = true))]
     pub weights: Option<PathBuf>,
-    /// What is done to pixels before the network sees them; it belongs to the weights. Default:
-    /// `caffe_bgr` for `bn_inception` with weights, else `imagenet`.
+    /// Pixel normalisation, which must match the pretrained weights. Default: `caffe_bgr` for
+    /// `bn_inception` with weights, else `imagenet`.
     pub normalise: Option<NormaliseRecipe>,
-    /// How the last map becomes a vector.
+    /// Global pooling of the last feature map.
     pub pooling: PoolingRecipe,
-    /// Batch norm uses its stored statistics in training too, and neither they nor its scale and
-    /// shift change: usual for fine-tuning with small batches.
+    /// Freeze batch norm: it uses its stored statistics in training too, and neither they nor its
+    /// scale and shift change. Common for fine-tuning with small batches.
     pub frozen_norm: bool,
-    /// The network stays as it is: its features are computed once, without augmentation, and only
-    /// the embedding (and the loss's own tensors) are trained on them.
+    /// Freeze the backbone: its features are computed once, without augmentation, and only the
+    /// embedding layer and the loss's own tensors are trained.
     pub frozen: bool,
 }
 
-/// How the last map of a network becomes a vector.
+/// Global pooling of the last feature map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolingRecipe {
-    /// The mean over all places.
+    /// The average over all positions.
     #[default]
     Average,
-    /// The mean plus the maximum.
+    /// The average plus the maximum.
     AverageMax,
 }
 
@@ -133,11 +133,11 @@ fn mlp_hidden() -> Vec<i64> {
     vec![512]
 }
 
-/// The embedding layer; its output is scaled to unit length.
+/// The embedding layer; its output is normalised to unit length.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddingRecipe {
-    /// Number of dimensions.
+    /// Embedding dimension.
     #[schemars(range(min = 2, max = 65536))]
     pub size: i64,
 }

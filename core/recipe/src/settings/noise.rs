@@ -4,92 +4,93 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Wrong labels put into the training set on purpose.
+/// Label noise to inject into the training labels.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum NoiseRecipe {
-    /// Labels stay as they are.
+    /// No label noise.
     #[default]
     None,
-    /// In every class the same share of samples moves to other classes, chosen uniformly.
+    /// Symmetric noise: in every class, the same fraction of samples is relabelled to other
+    /// classes, chosen uniformly.
     Uniform {
-        /// Share of samples whose label is changed.
+        /// Fraction of samples whose label is flipped.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Decides which labels change. Default: the run's `seed`.
+        /// Seed that decides which labels are flipped. Default: the run's `seed`.
         seed: Option<u64>,
-        /// Leave the changed samples out of training, as somebody who knew them would: the upper
-        /// bound of every method.
+        /// Exclude flipped samples from training, as an oracle would: the upper bound of every
+        /// method.
         #[serde(default)]
         remove_flipped: bool,
     },
-    /// Samples of each class move to the next class.
+    /// Pair noise: samples of each class are relabelled to the next class.
     Pair {
-        /// Share of samples whose label is changed.
+        /// Fraction of samples whose label is flipped.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Decides which labels change. Default: the run's `seed`.
+        /// Seed that decides which labels are flipped. Default: the run's `seed`.
         seed: Option<u64>,
-        /// Leave the changed samples out of training.
+        /// Exclude flipped samples from training.
         #[serde(default)]
         remove_flipped: bool,
     },
-    /// Whole classes are dissolved into others, cluster by cluster.
+    /// Small-cluster noise: whole classes are dissolved into others, cluster by cluster.
     SmallCluster {
-        /// Share of samples whose label is changed.
+        /// Fraction of samples whose label is flipped.
         #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
-        /// Similar samples that move together; published lists have about 2.
+        /// Number of similar samples that are relabelled together. Published lists have about 2.
         #[serde(default = "two")]
         #[schemars(range(min = 1))]
         cluster_size: usize,
-        /// Decides which labels change. Default: the run's `seed`.
+        /// Seed that decides which labels are flipped. Default: the run's `seed`.
         seed: Option<u64>,
-        /// Leave the changed samples out of training.
+        /// Exclude flipped samples from training.
         #[serde(default)]
         remove_flipped: bool,
     },
-    /// Labels from a CSV file of `path,label`, one line for each training sample.
+    /// Labels from a CSV file of `path,label`, one line per training sample.
     List {
         /// The file; relative to the recipe that names it.
         #[schemars(extend("x-path" = true))]
         path: PathBuf,
-        /// The label that stands for the first class in the file.
+        /// The label of the first class in the file.
         #[serde(default)]
         first_label: i64,
-        /// How the file names classes.
+        /// How the file identifies classes.
         #[serde(default)]
         labels: ListLabels,
-        /// What to do with a label that is no training class.
+        /// What to do with a label that is not a training class.
         #[serde(default)]
         unknown_labels: UnknownLabels,
-        /// Leave the changed samples out of training.
+        /// Exclude flipped samples from training.
         #[serde(default)]
         remove_flipped: bool,
     },
 }
 
-/// How a list of labels names classes.
+/// How a list of labels identifies classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ListLabels {
-    /// By their number, counted from `first_label` in the order of training classes.
+    /// By number, counted from `first_label` in the order of the training classes.
     #[default]
     Numbers,
-    /// By their name.
+    /// By name.
     Names,
-    /// In some order of its own: a label means the class that most of its samples are of.
+    /// In arbitrary order: a label stands for the true class of most of its samples.
     Majority,
 }
 
-/// What to do with a label that is no training class.
+/// What to do with a label that is not a training class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownLabels {
     /// Refuse the list.
     #[default]
     Error,
-    /// Make each such label a class of its own.
+    /// Treat each of these labels as an additional class.
     Class,
 }
 

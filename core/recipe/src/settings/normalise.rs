@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What is done to pixels before a network sees them: a known way by name, or the numbers.
+/// Pixel normalisation: a named preset, or explicit numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum NormaliseRecipe {
-    /// As torchvision's ImageNet weights expect: from [0, 1], minus mean, over standard deviation.
+    /// For torchvision's ImageNet weights: from [0, 1], minus mean, over standard deviation.
     Imagenet,
-    /// As weights from Caffe expect: BGR from 0 to 255, minus mean.
+    /// For weights from Caffe: BGR from 0 to 255, minus mean.
     CaffeBgr,
     /// From 0 to 1.
     Unit,
     /// From -1 to 1.
     Symmetric,
-    /// Something else.
+    /// Explicit numbers.
     Custom(CustomNormalise),
 }
 
-/// Pixels scaled to `[0, range]`, minus `mean`, over `std`, each in the order of the channels.
+/// Pixels scaled to `[0, range]`, minus `mean`, over `std`, per channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CustomNormalise {
-    /// Subtracted, after scaling to the range.
+    /// Mean per channel, subtracted after scaling to the range.
     pub mean: [f64; 3],
-    /// Divided by.
+    /// Standard deviation per channel, the divisor.
     pub std: [f64; 3],
-    /// What white is before the mean is subtracted: 1 or 255.
+    /// Value of white before the mean is subtracted: 1 or 255.
     #[serde(default = "one")]
     pub range: f64,
-    /// The channels are blue, green, red; `mean` and `std` in this order too.
+    /// The channel order is blue, green, red, for `mean` and `std` too.
     #[serde(default)]
     pub bgr: bool,
 }
@@ -49,7 +49,7 @@ const NAMED: [(&str, NormaliseRecipe); 4] = [
 ];
 
 impl NormaliseRecipe {
-    /// The numbers behind the name.
+    /// The numbers of the preset.
     pub fn numbers(&self) -> CustomNormalise {
         let (mean, std, range, bgr) = match self {
             Self::Imagenet => ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225], 1.0, false),
@@ -68,7 +68,7 @@ impl TryFrom<Value> for NormaliseRecipe {
     fn try_from(value: Value) -> Result<Self, String> {
         if let Value::String(word) = &value {
             let found = NAMED.iter().find(|(name, _)| name == word);
-            return found.map(|(_, recipe)| recipe.clone()).ok_or_else(|| format!("there is no `{word}`"));
+            return found.map(|(_, recipe)| recipe.clone()).ok_or_else(|| format!("unknown preset `{word}`"));
         }
         let numbers: CustomNormalise = serde_json::from_value(value).map_err(|e| e.to_string())?;
         if numbers.std.contains(&0.0) {
@@ -101,20 +101,20 @@ impl JsonSchema for NormaliseRecipe {
             })
         };
         json_schema!({
-            "description": "What is done to pixels before a network sees them.",
+            "description": "Pixel normalisation.",
             "anyOf": [
                 { "type": "string", "enum": NAMED.map(|(name, _)| name) },
                 {
                     "type": "object",
                     "properties": {
-                        "mean": three("Subtracted, after scaling to the range.", (-1e6).into()),
-                        "std": three("Divided by.", 1e-6.into()),
+                        "mean": three("Mean per channel, subtracted after scaling to the range.", (-1e6).into()),
+                        "std": three("Standard deviation per channel, the divisor.", 1e-6.into()),
                         "range": {
-                            "description": "What white is before the mean is subtracted: 1 or 255.",
+                            "description": "Value of white before the mean is subtracted: 1 or 255.",
                             "type": "number", "minimum": 0.0, "default": 1.0,
                         },
                         "bgr": {
-                            "description": "The channels are blue, green, red; `mean` and `std` in this order too.",
+                            "description": "The channel order is blue, green, red, for `mean` and `std` too.",
                             "type": "boolean", "default": false,
                         },
                     },
@@ -132,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_and_numbers_survive_being_written() {
+    fn presets_and_numbers_survive_serialisation() {
         for written in
             [json!("imagenet"), json!({ "mean": [1.0, 2.0, 3.0], "std": [1.0, 1.0, 1.0], "range": 255.0, "bgr": true })]
         {

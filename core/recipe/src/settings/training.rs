@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How parameters move.
+/// The optimiser.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 pub enum OptimizerRecipe {
@@ -13,14 +13,14 @@ pub enum OptimizerRecipe {
         /// Learning rate.
         #[schemars(range(min = 0.0))]
         lr: f64,
-        /// Share of the last step that is taken again.
+        /// Momentum.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1.0))]
         momentum: f64,
-        /// Look ahead along the momentum.
+        /// Use Nesterov momentum.
         #[serde(default)]
         nesterov: bool,
-        /// Pull of parameters towards 0, added to the gradient.
+        /// Weight decay (L2), added to the gradient.
         #[serde(default)]
         #[schemars(range(min = 0.0))]
         weight_decay: f64,
@@ -30,15 +30,15 @@ pub enum OptimizerRecipe {
         /// Learning rate.
         #[schemars(range(min = 0.0))]
         lr: f64,
-        /// Decay of the two running averages.
+        /// Decay rates β₁, β₂ of the running averages of the gradient and its square.
         #[serde(default = "adam_betas")]
         #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
-        /// Keeps the division finite.
+        /// ε, added to the denominator for numerical stability.
         #[serde(default = "adam_eps")]
         #[schemars(range(min = 0.0))]
         eps: f64,
-        /// Pull of parameters towards 0, added to the gradient.
+        /// Weight decay (L2), added to the gradient.
         #[serde(default)]
         #[schemars(range(min = 0.0))]
         weight_decay: f64,
@@ -48,15 +48,15 @@ pub enum OptimizerRecipe {
         /// Learning rate.
         #[schemars(range(min = 0.0))]
         lr: f64,
-        /// Decay of the two running averages.
+        /// Decay rates β₁, β₂ of the running averages of the gradient and its square.
         #[serde(default = "adam_betas")]
         #[schemars(inner(range(min = 0.0, max = 0.999999)))]
         betas: [f64; 2],
-        /// Keeps the division finite.
+        /// ε, added to the denominator for numerical stability.
         #[serde(default = "adam_eps")]
         #[schemars(range(min = 0.0))]
         eps: f64,
-        /// Pull of parameters towards 0, apart from the gradient.
+        /// Weight decay, decoupled from the gradient.
         #[serde(default = "adamw_decay")]
         #[schemars(range(min = 0.0))]
         weight_decay: f64,
@@ -66,19 +66,19 @@ pub enum OptimizerRecipe {
         /// Learning rate.
         #[schemars(range(min = 0.0))]
         lr: f64,
-        /// Decay of the running average of squares.
+        /// Decay rate α of the running average of the squared gradient.
         #[serde(default = "rmsprop_alpha")]
         #[schemars(range(min = 0.0, max = 1.0))]
         alpha: f64,
-        /// Keeps the division finite.
+        /// ε, added to the denominator for numerical stability.
         #[serde(default = "adam_eps")]
         #[schemars(range(min = 0.0))]
         eps: f64,
-        /// Share of the last step that is taken again.
+        /// Momentum.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1.0))]
         momentum: f64,
-        /// Pull of parameters towards 0, added to the gradient.
+        /// Weight decay (L2), added to the gradient.
         #[serde(default)]
         #[schemars(range(min = 0.0))]
         weight_decay: f64,
@@ -105,74 +105,74 @@ fn rmsprop_alpha() -> f64 {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupRecipe {
-    /// Times the optimiser's learning rate. Default: what the loss declares, else 1.
+    /// Factor on the optimiser's learning rate. Default: the factor that the loss declares, else 1.
     #[schemars(range(min = 0.0))]
     pub lr_scale: Option<f64>,
-    /// Instead of the optimiser's weight decay.
+    /// Weight decay of this group. Default: the optimiser's.
     #[schemars(range(min = 0.0))]
     pub weight_decay: Option<f64>,
 }
 
-/// How the learning rate changes over training, after the warm-up.
+/// The learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScheduleRecipe {
-    /// Stays as it is.
+    /// Constant.
     #[default]
     Constant,
-    /// Multiplied by a factor every so many epochs.
+    /// Step decay: the learning rate is multiplied by a factor every few epochs.
     Step {
-        /// Epochs between two steps.
+        /// Epochs between steps.
         #[schemars(range(min = 1))]
         every: u64,
-        /// The factor.
+        /// Factor on the learning rate at each step.
         #[schemars(range(min = 0.0))]
         factor: f64,
     },
-    /// Falls along half a cosine.
+    /// Cosine annealing.
     Cosine {
-        /// Share of the learning rate that is left at the end.
+        /// Final learning rate, as a fraction of the initial one.
         #[serde(default)]
         #[schemars(range(min = 0.0, max = 1.0))]
         floor: f64,
     },
 }
 
-/// How long to train.
+/// The training loop.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrainRecipe {
-    /// Passes over the training set. Weights are updated after each.
+    /// Number of epochs. Sample weights are updated after each.
     pub epochs: u64,
-    /// Epochs over which the learning rate rises from 0, linearly.
+    /// Epochs of linear warm-up, in which the learning rate rises from 0.
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub warmup_epochs: f64,
-    /// Epochs in which only the embedding and the loss's own tensors are trained, while the network
-    /// rests.
+    /// Number of initial epochs in which the backbone is frozen and only the embedding layer and the
+    /// loss's own tensors are trained.
     #[serde(default)]
     pub head_epochs: u64,
-    /// Gradients longer than this are shortened to it.
+    /// Maximum gradient norm; larger gradients are scaled down to it. Default: no clipping.
     #[schemars(range(min = 0.0))]
     pub clip_norm: Option<f64>,
-    /// Steps between two logged losses.
+    /// Steps between logged losses.
     #[serde(default = "log_every")]
     #[schemars(range(min = 1))]
     pub log_every: u64,
-    /// Type of the numbers that the network computes with. Parameters, embeddings, loss and
-    /// optimiser are f32 in any case.
+    /// Floating-point type of the network's computations. Parameters, embeddings, loss and
+    /// optimiser are always f32.
     #[serde(default)]
     pub precision: Precision,
-    /// On CUDA, convolutions of f32 may round their inputs to TF32's 10 bits of mantissa, as is
-    /// PyTorch's default. Losses and evaluation never do.
+    /// On CUDA, allow TF32 (10 bits of mantissa) for convolutions in f32, as PyTorch does by default.
+    /// Losses and evaluation never use it.
     #[serde(default = "tf32")]
     pub tf32: bool,
-    /// On CUDA, the same run gives the same bits, at some cost in speed. The CPU always does.
+    /// On CUDA, make runs reproducible bit by bit, at some cost in speed. Runs on the CPU always are.
     #[serde(default)]
     pub deterministic: bool,
 }
 
-/// Types of numbers for networks.
+/// Floating-point types of the network's computations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -181,8 +181,8 @@ pub enum Precision {
     F32,
     /// 16 bits with the range of f32.
     Bf16,
-    /// 16 bits with more precision and less range: the loss is scaled, and steps whose gradients
-    /// overflow are skipped.
+    /// 16 bits with more precision and less range: the loss is scaled, and steps with overflowing
+    /// gradients are skipped.
     F16,
 }
 

@@ -1,4 +1,4 @@
-//! `exclude`: combinations that are not run.
+//! `exclude`: combinations not to run.
 
 use crate::grid::{Named, named, value_text};
 use crate::problems::Problem;
@@ -9,10 +9,10 @@ use serde_json::Value as Json;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-/// Values shown in a message about an exclusion that fits nothing.
+/// Most values shown in a message about an exclusion that matches nothing.
 const SHOWN: usize = 8;
 
-/// Runs that fit all of its conditions are left out.
+/// Excludes runs that match all of its conditions.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
     conditions: Vec<Named>,
@@ -20,12 +20,12 @@ pub(crate) struct Exclusion {
     used: Cell<bool>,
 }
 
-/// What conditions are held against.
+/// A run that conditions are matched against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     /// The method's name.
     pub method: &'a str,
-    /// The names of its case: as in `sweep.cases`, and with the values of the grid.
+    /// The names of its case: as in `sweep.cases`, and including the values of the grid.
     pub cases: [&'a str; 2],
     /// The seed.
     pub seed: u64,
@@ -41,20 +41,20 @@ impl Exclusion {
         let conditions = match node.value {
             Value::Table(table) => named(table, Table::is_empty),
             _ => {
-                let message = format!("`sweep.exclude` must hold tables of conditions, not {}", node.kind());
+                let message = format!("`sweep.exclude` must contain tables of conditions, not {}", node.kind());
                 problems.push(Problem::new(&origin, message).at("sweep.exclude").help(example));
                 return None;
             }
         };
         if conditions.is_empty() {
-            let problem = Problem::new(&origin, "this exclusion has no condition and would leave nothing");
-            problems.push(problem.at("sweep.exclude").label("fits every run").help(example));
+            let problem = Problem::new(&origin, "this exclusion has no conditions and would exclude every run");
+            problems.push(problem.at("sweep.exclude").label("matches every run").help(example));
             return None;
         }
         Some(Self { conditions, origin, used: Cell::new(false) })
     }
 
-    /// Whether the run is left out.
+    /// Whether the run is excluded.
     pub fn fits(&self, run: &Candidate) -> bool {
         let fits = self.conditions.iter().all(|condition| {
             actual(run, &condition.path()).iter().any(|actual| matches(&condition.node.to_json(), actual))
@@ -65,7 +65,7 @@ impl Exclusion {
         fits
     }
 
-    /// What is wrong with an exclusion that left nothing out.
+    /// The problem with an exclusion that excluded nothing.
     pub fn complaint(&self, runs: &[Candidate]) -> Option<Problem> {
         if self.used.get() {
             return None;
@@ -83,16 +83,16 @@ impl Exclusion {
             }
             if !values.iter().any(|value| matches(&condition.node.to_json(), value)) {
                 let message =
-                    format!("this exclusion fits no run: `{path}` is never `{}`", value_text(&condition.node));
+                    format!("this exclusion matches no run: `{path}` is never `{}`", value_text(&condition.node));
                 let shown: Vec<_> = values.iter().take(SHOWN).map(text).collect();
                 let more = if values.len() > SHOWN { ", …" } else { "" };
-                let help = format!("`{path}` is {}{more}", suggest::quoted(shown.iter().map(String::as_str)));
+                let help = format!("values of `{path}`: {}{more}", suggest::quoted(shown.iter().map(String::as_str)));
                 let problem = Problem::new(&condition.node.origin, message).at("sweep.exclude");
-                return Some(problem.label("no run has this").help(help));
+                return Some(problem.label("no run has this value").help(help));
             }
         }
-        let message = "this exclusion fits no run: no run meets all of its conditions at once";
-        Some(Problem::new(&self.origin, message).at("sweep.exclude").help("leave it out, or correct its conditions"))
+        let message = "this exclusion matches no run: no run meets all of its conditions";
+        Some(Problem::new(&self.origin, message).at("sweep.exclude").help("remove it, or correct its conditions"))
     }
 }
 
@@ -102,12 +102,12 @@ fn unknown(condition: &Named, path: &str, runs: &[Candidate]) -> Problem {
         leaves(run.tree, "", &mut paths);
     }
     let problem =
-        Problem::new(&condition.origin(), format!("this exclusion fits no run: no run has a setting `{path}`"))
+        Problem::new(&condition.origin(), format!("this exclusion matches no run: no run has a setting `{path}`"))
             .at("sweep.exclude")
             .label("no such setting");
     match suggest::nearest(path, paths.iter().map(String::as_str)) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem.help("conditions are `method`, `case`, `seed` and settings of the recipe"),
+        None => problem.help("use `method`, `case`, `seed` or a setting of the recipe"),
     }
 }
 
@@ -123,7 +123,7 @@ fn leaves(node: &Node, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The values that a run has for a condition; none if it has no such setting.
+/// The run's values for a condition; none if it has no such setting.
 fn actual(run: &Candidate, path: &str) -> Vec<Json> {
     match path {
         "method" => vec![run.method.into()],
@@ -133,7 +133,7 @@ fn actual(run: &Candidate, path: &str) -> Vec<Json> {
     }
 }
 
-/// A list of values fits each of them, unless the setting itself is a list.
+/// A list matches any of its values, unless the setting itself is a list.
 fn matches(wanted: &Json, actual: &Json) -> bool {
     match (wanted, actual) {
         (Json::Array(any), actual) if !actual.is_array() => any.iter().any(|wanted| matches(wanted, actual)),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold_and_lists_stand_for_any_value() {
+    fn all_conditions_must_hold_and_lists_match_any_value() {
         let tree = Node::from_default(&json!({ "noise": { "ratio": 0.3, "seed": 1 } })).unwrap();
         let run = Candidate { method: "ms", cases: ["noisy", "noisy, ratio=0.3"], seed: 4, tree: &tree };
         for fitting in [

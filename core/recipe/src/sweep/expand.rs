@@ -1,4 +1,4 @@
-//! From a sweep to its runs.
+//! Expansion of a sweep into its runs.
 
 use super::exclude::Candidate;
 use super::{MOST_RUNS, Sweep, Variation, read, take_arguments};
@@ -16,11 +16,11 @@ use crate::tune::{self, Tune};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Equal runs that are named before the rest is only counted.
+/// Pairs of equal runs that are shown; further ones are counted.
 const TWINS_SHOWN: usize = 3;
 
-/// Reads a recipe and all runs its `[sweep]` and `[tune]` describe; a recipe without them
-/// describes itself.
+/// Loads a recipe and all runs of its `[sweep]` and `[tune]`; without these, the recipe is the only
+/// run.
 pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Plan, Problems> {
     let mut layers = files::layers(path)?;
     let mut arguments = sets::tables(sets)?;
@@ -28,10 +28,10 @@ pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> R
     let for_tune = take_arguments(&mut arguments, "tune");
     let mut problems = Vec::new();
     let sweep = read::take(&mut layers, for_sweep, &for_tune, &mut problems).unwrap_or_default();
-    // Else a `--set tune.trials=3` that is meant for the searches of methods would be one itself.
+    // Otherwise `--set tune.trials=3`, meant for the searches of methods, would be read as a search.
     let only_methods_search = sweep.methods.iter().any(|method| method.tune.is_some());
     let tune = tune::take(&mut layers, &for_tune, !only_methods_search, &mut problems);
-    // Slips in these two leave enough to find the others.
+    // Despite problems in these two, the expansion can go on and find others.
     let is_harmless = |problem: &Problem| matches!(problem.path.as_str(), "sweep.exclude" | "sweep.seeds");
     if !problems.iter().all(is_harmless) {
         return Err(Problems::from(problems));
@@ -55,7 +55,7 @@ struct Expansion<'a, C> {
     name: String,
     resolver: Resolver<'a, C>,
     problems: Vec<Problem>,
-    /// Recipes of all combinations, those left out included, for complaints about exclusions.
+    /// Recipes of all combinations, including excluded ones, to report unused exclusions.
     drafts: Vec<(Combination, Node)>,
 }
 
@@ -71,7 +71,7 @@ struct Combination {
 struct Kept {
     combination: Combination,
     resolved: Resolved,
-    /// Places in the list of seeds.
+    /// Indices into the list of seeds.
     seeds: Vec<usize>,
     search: Option<usize>,
 }
@@ -90,7 +90,7 @@ impl<C: Catalogue> Expansion<'_, C> {
         }
         self.complain_about_exclusions();
         if kept.is_empty() && self.problems.is_empty() {
-            let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` leaves nothing to run");
+            let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` excludes every run");
             self.problems.push(problem.at("sweep.exclude"));
         }
         self.checked()?;
@@ -114,12 +114,12 @@ impl<C: Catalogue> Expansion<'_, C> {
         if runs <= MOST_RUNS {
             return Ok(());
         }
-        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are possible"));
+        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are allowed"));
         Err(problem.at("sweep").help("vary fewer settings at once, or split the recipe").into())
     }
 
     fn combinations(&self) -> Vec<Combination> {
-        // Nothing stands for "as the recipe says".
+        // `None` means the recipe as it is.
         let choices = |all: &[Variation]| -> Vec<Option<usize>> {
             if all.is_empty() { vec![None] } else { (0..all.len()).map(Some).collect() }
         };
@@ -135,7 +135,7 @@ impl<C: Catalogue> Expansion<'_, C> {
         all
     }
 
-    /// Resolves a combination unless it is left out for every seed.
+    /// Resolves a combination unless it is excluded for every seed.
     fn keep(&mut self, combination: Combination, searches: &mut Vec<Search>) -> Result<Option<Kept>, Problems> {
         let draft = self.draft(&combination, None)?;
         let seeds = self.seeds_kept(&combination, &draft.tree);
@@ -150,14 +150,14 @@ impl<C: Catalogue> Expansion<'_, C> {
             return Ok(Some(Kept { resolved: draft.finish()?, combination, seeds, search: None }));
         };
         let search = self.search(&tune, &combination, &seeds)?;
-        // Until the search is over the recipe of its first trial stands in for the chosen one: without
-        // the searched settings the recipe may not even be complete.
+        // The recipe of the first trial is a placeholder until the search is done: without the searched
+        // settings, the recipe may be incomplete.
         let Some(resolved) = search.trials.first().map(|trial| trial.resolved.clone()) else { return Ok(None) };
         searches.push(search);
         Ok(Some(Kept { resolved, combination, seeds, search: Some(searches.len() - 1) }))
     }
 
-    /// The trials of a combination whose settings are searched.
+    /// The search for a combination's settings.
     fn search(&mut self, tune: &Tune, combination: &Combination, seeds: &[usize]) -> Result<Search, Problems> {
         let seeds: Vec<Option<(u64, Origin)>> = if self.sweep.seeds.is_empty() {
             vec![None]
@@ -200,7 +200,7 @@ impl<C: Catalogue> Expansion<'_, C> {
         let mut arguments = vec![point.table.clone()];
         arguments.extend(searched.cloned());
         arguments.extend(self.arguments.iter().cloned());
-        // Last, since a name from the command line is that of the whole sweep.
+        // Last, because a name from the command line is the name of the whole sweep.
         arguments.push(labels);
         self.resolver.draft(self.path, layers, arguments)
     }
@@ -217,15 +217,15 @@ impl<C: Catalogue> Expansion<'_, C> {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// The places of the seeds for which a combination is run.
+    /// The indices of the seeds with which a combination is run.
     fn seeds_kept(&self, combination: &Combination, tree: &Node) -> Vec<usize> {
         let (method, case) = (self.method_name(combination), self.case_name(combination));
         let kept = |(_, seed): &(usize, u64)| {
             let candidate = self.candidate(combination, &method, case.as_deref(), *seed, tree);
-            // Every exclusion is tried, so that each knows whether it was of use.
+            // Every exclusion is tried, so that each records whether it was used.
             self.sweep.exclude.iter().filter(|exclusion| exclusion.fits(&candidate)).count() == 0
         };
-        self.seeds(tree).into_iter().enumerate().filter(kept).map(|(place, _)| place).collect()
+        self.seeds(tree).into_iter().enumerate().filter(kept).map(|(index, _)| index).collect()
     }
 
     fn seeds(&self, tree: &Node) -> Vec<u64> {
@@ -265,12 +265,12 @@ impl<C: Catalogue> Expansion<'_, C> {
 
     fn runs(&self, kept: &[Kept]) -> Result<Vec<SweepRun>, Problems> {
         let mut runs = Vec::new();
-        for place in 0..self.sweep.seeds.len().max(1) {
+        for index in 0..self.sweep.seeds.len().max(1) {
             for Kept { combination, resolved, seeds, search } in kept {
-                if !seeds.contains(&place) {
+                if !seeds.contains(&index) {
                     continue;
                 }
-                let seed = self.sweep.seeds.get(place).map(|(seed, origin)| ("seed", seed_node(*seed, origin)));
+                let seed = self.sweep.seeds.get(index).map(|(seed, origin)| ("seed", seed_node(*seed, origin)));
                 runs.push(SweepRun {
                     method: self.method_name(combination),
                     case: self.case_name(combination),
@@ -282,8 +282,8 @@ impl<C: Catalogue> Expansion<'_, C> {
         Ok(runs)
     }
 
-    /// Two runs that compute the same are a slip: a method listed under two names, or an argument
-    /// that overrides what a grid varies.
+    /// Refuses equal runs, which are a mistake: a method listed under two names, or an argument that
+    /// overrides what a grid varies.
     fn refuse_twins(&mut self, runs: &[SweepRun]) {
         let title = |run: &SweepRun| match &run.case {
             Some(case) => format!("`{}` ({case})", run.method),
@@ -298,7 +298,7 @@ impl<C: Catalogue> Expansion<'_, C> {
                 None => drop(known.insert(key, run)),
             }
         }
-        // One seed stands for all.
+        // The pairs of one seed are enough.
         let seed = twins.first().map(|(_, run)| run.resolved.recipe.seed);
         twins.retain(|(_, run)| Some(run.resolved.recipe.seed) == seed);
         for (first, second) in twins.iter().take(TWINS_SHOWN) {
@@ -314,12 +314,13 @@ impl<C: Catalogue> Expansion<'_, C> {
             let axis = self.sweep.axes.first().map(Axis::origin);
             let origin = of_method.or(of_case).map(|variation| variation.origin.clone()).or(axis);
             let problem = Problem::new(&origin.unwrap_or_else(|| self.sweep.origin.clone()), message);
-            let help = "every setting of the two is equal; leave one out, `exclude` it, or drop the `--set` that \
-                        overrides what differs";
-            self.problems.push(problem.at("sweep").label("nothing new").help(help));
+            let help = "all their settings are equal; remove one, `exclude` it, or drop the `--set` that overrides \
+                        the difference";
+            self.problems.push(problem.at("sweep").label("duplicate").help(help));
         }
         if twins.len() > TWINS_SHOWN {
-            let message = format!("and {} more pairs of runs that are the same", twins.len() - TWINS_SHOWN);
+            let more = twins.len() - TWINS_SHOWN;
+            let message = format!("and {more} more {} of equal runs", if more == 1 { "pair" } else { "pairs" });
             self.problems.push(Problem::new(&self.sweep.origin, message).at("sweep"));
         }
     }

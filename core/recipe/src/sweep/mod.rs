@@ -8,9 +8,9 @@
 //! exclude = [{ method = "ms", noise.ratio = 0.3 }]
 //! ```
 //!
-//! A method contributes what its own file says, over the recipe with the sweep. What the method's
-//! file extends does not count here, so that every method meets the same data, network and
-//! optimiser: those of the sweep. Then come the case and the values of `grid` and `zip`.
+//! The settings in a method's file override those of the recipe with the sweep. What the method's
+//! file extends is ignored, so that all methods use the same data, network and optimiser: those of
+//! the sweep. Then the case and the values of `grid` and `zip` are applied.
 
 mod exclude;
 mod expand;
@@ -27,38 +27,38 @@ use crate::tune::Tune;
 use exclude::Exclusion;
 use std::path::Path;
 
-/// More runs than this in one sweep are a slip.
+/// Most runs of one sweep; more are probably a mistake.
 const MOST_RUNS: usize = 100_000;
 
-/// What a recipe's `[sweep]` asks for.
+/// The `[sweep]` table of a recipe.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// Methods to compare; none stands for the recipe as it is.
+    /// Methods to compare; if empty, the recipe as it is.
     methods: Vec<Variation>,
-    /// Circumstances to compare them in; none stands for the recipe as it is.
+    /// Cases to compare them in; if empty, the recipe as it is.
     cases: Vec<Variation>,
-    /// Seeds of repetitions; none stands for the recipe's own.
+    /// Seeds of the repetitions; if empty, the recipe's seed.
     seeds: Vec<(u64, Origin)>,
-    /// What `grid` and `zip` vary.
+    /// The axes of `grid` and `zip`.
     axes: Vec<Axis>,
-    /// What is not run.
+    /// Combinations not to run.
     exclude: Vec<Exclusion>,
     /// Where the sweep was written.
     origin: Origin,
 }
 
-/// Named settings over those of the recipe.
+/// Named settings that override those of the recipe: a method or a case.
 #[derive(Debug)]
 struct Variation {
     name: String,
     layer: Layer,
     /// Where the sweep lists it.
     origin: Origin,
-    /// The settings it searches, if it has a `[tune]` of its own.
+    /// Its own `[tune]`, if any.
     tune: Option<Tune>,
 }
 
-/// The refusal to run many runs as if they were one.
+/// The problem with running a recipe with a `[sweep]` or `[tune]` as a single run.
 pub(crate) fn refuse(layers: &[Layer], path: &Path) -> Option<Problem> {
     let last = |key: &str| layers.iter().rev().find_map(|layer| layer.table.get(key));
     if let Some(entry) = last("sweep") {
@@ -66,11 +66,11 @@ pub(crate) fn refuse(layers: &[Layer], path: &Path) -> Option<Problem> {
         return Some(problem.label("many runs").help(format!("use `curricle bench {}`", path.display())));
     }
     let entry = last("tune")?;
-    let problem = Problem::new(&entry.key_origin, "this recipe searches settings, which takes many runs").at("tune");
+    let problem = Problem::new(&entry.key_origin, "this recipe tunes settings, which takes many runs").at("tune");
     Some(problem.label("many runs").help(format!("use `curricle tune {}`", path.display())))
 }
 
-/// Takes a table such as `[sweep]` out of `--set` arguments.
+/// Removes a table such as `[sweep]` from `--set` arguments.
 fn take_arguments(arguments: &mut [Table], key: &str) -> Table {
     let mut taken = Table::default();
     for table in arguments {

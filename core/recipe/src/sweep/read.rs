@@ -11,13 +11,13 @@ use crate::tree::{Entry, Node, Table, Value};
 use crate::tune::Tune;
 use std::sync::Arc;
 
-/// Most seeds that a single number may ask for.
+/// Largest number of seeds.
 const MOST_SEEDS: i128 = 10_000;
 
 const SETTINGS: [&str; 6] = ["methods", "cases", "seeds", "grid", "zip", "exclude"];
 
-/// Takes `[sweep]` out of the layers of a recipe. A later file's replaces an earlier one's, and
-/// settings from the command line go over both.
+/// Removes `[sweep]` from the layers of a recipe. A later `[sweep]` replaces an earlier one, and
+/// arguments override single settings.
 pub(super) fn take(
     layers: &mut [Layer],
     arguments: Table,
@@ -89,7 +89,7 @@ impl Reader<'_> {
         match setting.node.value {
             Value::Array(nodes) if !nodes.is_empty() => nodes.into_iter().filter_map(|node| read(self, node)).collect(),
             Value::Array(_) => {
-                self.wrong(&setting.node.origin, &path, "is empty; leave it out or name at least one");
+                self.wrong(&setting.node.origin, &path, "is empty; remove it or list at least one entry");
                 Vec::new()
             }
             _ => {
@@ -118,15 +118,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Settings written in the sweep itself, with the name to show for them.
+    /// A named variation whose settings are in the sweep itself.
     fn table(&mut self, node: Node, path: &str) -> Option<Variation> {
         let origin = node.origin;
         let Value::Table(mut table) = node.value else {
-            self.wrong(&origin, path, "must hold tables such as `{ name = \"clean\", noise.name = \"none\" }`");
+            self.wrong(&origin, path, "must contain tables such as `{ name = \"clean\", noise.name = \"none\" }`");
             return None;
         };
         let Some(name) = table.get_str("name").map(str::to_string) else {
-            self.wrong(&origin, path, "has an entry without a `name`, which tables of results need");
+            self.wrong(&origin, path, "has an entry without a `name`, which result tables need");
             return None;
         };
         table.remove("name");
@@ -135,14 +135,14 @@ impl Reader<'_> {
 
     fn variation(&mut self, name: String, mut layer: Layer, origin: Origin, path: &str) -> Option<Variation> {
         if let Some(entry) = layer.table.remove("sweep") {
-            let problem = Problem::new(&entry.key_origin, format!("`{name}` in `{path}` has a `[sweep]` of its own"));
-            self.problems.push(problem.at("sweep").help("a sweep cannot be part of another"));
+            let problem = Problem::new(&entry.key_origin, format!("`{name}` in `{path}` contains a `[sweep]`"));
+            self.problems.push(problem.at("sweep").help("sweeps cannot be nested"));
             return None;
         }
         let tune = match layer.table.remove("tune") {
             Some(entry) if path == "sweep.cases" => {
-                let problem = Problem::new(&entry.key_origin, format!("the case `{name}` has a `tune`"));
-                self.problems.push(problem.at("tune").help("put it into the recipe or into a method"));
+                let problem = Problem::new(&entry.key_origin, format!("case `{name}` contains a `tune` table"));
+                self.problems.push(problem.at("tune").help("move it to the recipe or to a method"));
                 None
             }
             entry => entry.and_then(|entry| Tune::read(entry, self.for_tune, self.problems)),
@@ -159,7 +159,7 @@ impl Reader<'_> {
             }
             Value::Array(_) => self.list(setting, Self::seed),
             _ => {
-                self.wrong(&origin, "sweep.seeds", "must be a list of seeds, or how many there shall be, from 1");
+                self.wrong(&origin, "sweep.seeds", "must be a list of seeds, or the number of seeds, at least 1");
                 Vec::new()
             }
         }
@@ -171,7 +171,7 @@ impl Reader<'_> {
             _ => None,
         };
         if seed.is_none() {
-            self.wrong(&node.origin, "sweep.seeds", "must hold whole numbers from 0");
+            self.wrong(&node.origin, "sweep.seeds", "must contain whole numbers, at least 0");
         }
         Some((seed?, node.origin))
     }
@@ -180,7 +180,7 @@ impl Reader<'_> {
         for (index, (seed, origin)) in seeds.iter().enumerate() {
             if seeds[..index].iter().any(|(other, _)| other == seed) {
                 let problem = Problem::new(origin, format!("`sweep.seeds` has {seed} twice")).at("sweep.seeds");
-                self.problems.push(problem.label("again"));
+                self.problems.push(problem.label("duplicate"));
             }
         }
     }
@@ -189,8 +189,8 @@ impl Reader<'_> {
         for (index, one) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.name == one.name) {
                 let message = format!("`sweep.{which}` has two entries named `{}`", one.name);
-                let problem = Problem::new(&one.origin, message).at(format!("sweep.{which}")).label("the second");
-                self.problems.push(problem.help("give one of them another `name`, or leave it out"));
+                let problem = Problem::new(&one.origin, message).at(format!("sweep.{which}")).label("duplicate");
+                self.problems.push(problem.help("rename or remove one of them"));
             }
         }
     }
@@ -200,7 +200,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where relative paths start that are written there.
+/// The folder that paths written there are relative to.
 fn folder_of(origin: &Origin, otherwise: &Source) -> std::path::PathBuf {
     origin.place().map_or(&otherwise.folder, |place| &place.source.folder).clone()
 }

@@ -1,4 +1,4 @@
-//! `[tune]`: settings that are searched before the final runs.
+//! `[tune]`: search for settings before the final runs.
 //!
 //! ```toml
 //! [tune]
@@ -11,7 +11,7 @@
 //! trials = 12
 //! ```
 //!
-//! Trials are evaluated on a validation part of the training classes, never on test classes.
+//! Trials are evaluated on validation classes held out from training, never on test classes.
 
 mod range;
 mod space;
@@ -30,7 +30,7 @@ use space::Space;
 
 const SETTINGS: [&str; 6] = ["grid", "random", "trials", "seed", "metric", "seeds"];
 
-/// What a recipe's `[tune]` asks for.
+/// The `[tune]` table of a recipe.
 #[derive(Debug, Clone)]
 pub(crate) struct Tune {
     space: Space,
@@ -38,8 +38,7 @@ pub(crate) struct Tune {
     all_seeds: bool,
 }
 
-/// Takes `[tune]` out of the layers of a recipe. A later file's replaces an earlier one's, and
-/// settings from the command line go over both; alone they make a search only if allowed.
+/// A search: trials, the best of which gives some runs their settings.
 pub(super) fn take(layers: &mut [Layer], arguments: &Table, alone: bool, problems: &mut Vec<Problem>) -> Option<Tune> {
     let found = layers.iter_mut().filter_map(|layer| layer.table.remove("tune")).last();
     let entry = match found {
@@ -55,7 +54,7 @@ pub(super) fn take(layers: &mut [Layer], arguments: &Table, alone: bool, problem
 }
 
 impl Tune {
-    /// Reads `[tune]`, with settings from the command line over it.
+    /// Reads `[tune]`, overridden by settings from the command line.
     pub fn read(entry: Entry, arguments: &Table, problems: &mut Vec<Problem>) -> Option<Self> {
         let before = problems.len();
         let Value::Table(mut table) = entry.node.value else {
@@ -74,7 +73,7 @@ impl Tune {
             (word, _) if word == "first" => false,
             (word, origin) => {
                 let problem = Problem::new(&origin, format!("`tune.seeds` cannot be `{word}`")).at("tune.seeds");
-                problems.push(problem.help("`first` searches with the first seed alone, `all` with every seed"));
+                problems.push(problem.help("`first` searches with the first seed only, `all` with every seed"));
                 false
             }
         };
@@ -85,18 +84,18 @@ impl Tune {
         Some(Self { space: space?, metric, all_seeds })
     }
 
-    /// Settings with whole numbers for all ranges: what comes out of the schema a whole number
-    /// again is a setting that takes nothing else.
+    /// Settings with a whole number for each range: a value that is still a whole number after
+    /// validation belongs to an integer setting.
     pub(super) fn probe(&self) -> Table {
         self.space.probe()
     }
 
-    /// What is tried, given the recipe with the probe's settings.
+    /// The combinations to try, given the validated recipe with the probe's settings.
     pub(super) fn candidates(&self, probed: &Node) -> Vec<Point> {
         self.space.candidates(probed)
     }
 
-    /// The search over candidates that are resolved already.
+    /// The search over resolved candidates.
     pub(super) fn search(
         &self,
         method: String,
@@ -130,7 +129,7 @@ fn word(text: &str) -> Node {
     Node { value: Value::String(text.into()), origin: Origin::Default }
 }
 
-/// Takes a setting that must be a string, or its default.
+/// Removes a setting that must be a string, or returns its default.
 fn text(table: &mut Table, key: &str, default: &str, problems: &mut Vec<Problem>) -> (String, Origin) {
     match table.remove(key).map(|entry| entry.node) {
         None => (default.into(), Origin::Default),
@@ -155,7 +154,7 @@ fn refuse_unmeasured(metric: &str, origin: &Origin, recipe: &Recipe) -> Result<(
     }
     let names: Vec<_> = measured.iter().map(String::as_str).collect();
     let problem = Problem::new(origin, format!("`tune.metric` is `{metric}`, which the runs do not measure"));
-    let help = suggest::help(metric, &names, "they measure:");
+    let help = suggest::help(metric, &names, "available:");
     Err(Problem { help, ..problem.at("tune.metric").label("not measured") }.into())
 }
 

@@ -1,4 +1,4 @@
-//! From where a random search draws the values of one setting.
+//! The values that a random search draws for one setting.
 
 use crate::grid::Named;
 use crate::problems::Problem;
@@ -7,12 +7,12 @@ use crate::tree::{Node, Value};
 use curricle_rng::stream;
 use rand::RngExt;
 
-/// The values a setting may have.
+/// The values to draw from.
 #[derive(Debug, Clone)]
 pub enum Range {
     /// One of these.
     Choices(Vec<Node>),
-    /// A number, or the logarithm of one, evenly spread.
+    /// A number, uniform or log-uniform.
     Between { low: f64, high: f64, log: bool },
 }
 
@@ -53,8 +53,8 @@ impl Range {
         }
     }
 
-    /// The value of a trial. Every setting has a stream of its own: another one beside it leaves
-    /// its values as they are.
+    /// The value of a trial. Every setting has its own random stream, so that its values do not
+    /// change when another setting is added.
     pub fn draw(&self, seed: u64, path: &str, trial: u64, whole: bool, origin: &Origin) -> Node {
         let mut rng = stream(seed, &format!("tune {path}"), trial, 0);
         match self {
@@ -66,7 +66,7 @@ impl Range {
                     false => low + share * (high - low),
                 };
                 let value = match whole {
-                    // Half a unit more on both sides gives the ends the same share as the others.
+                    // Half a unit more on both sides makes the ends as likely as the other numbers.
                     true => {
                         let (low, high) = (low.ceil(), high.floor());
                         let bottom = if *log { (low - 0.5).max(0.5 * low) } else { low - 0.5 };
@@ -81,7 +81,7 @@ impl Range {
     }
 }
 
-/// Four significant digits: nobody wants to read or type more of a random number.
+/// Rounds to four significant digits, which are easy to read and type.
 fn readable(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -89,7 +89,7 @@ fn readable(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn drawn_numbers_are_short() {
+    fn drawn_numbers_are_rounded() {
         assert_eq!(super::readable(0.001_234_567), 0.001_235);
     }
 }

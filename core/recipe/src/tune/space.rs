@@ -1,4 +1,4 @@
-//! What a search tries: a grid, or random values in ranges.
+//! The search space: a grid, or random values in ranges.
 
 use super::range::Range;
 use crate::grid::{self, Axis, Named, Point, named, short_names, value_text};
@@ -7,34 +7,34 @@ use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use std::collections::HashSet;
 
-/// Trials of one search; more are a slip.
+/// Most trials of one search; more are probably a mistake.
 const MOST_TRIALS: usize = 10_000;
 
-/// What is tried.
+/// The search space.
 #[derive(Debug, Clone)]
 pub enum Space {
-    /// All of these.
+    /// All of these combinations.
     Grid(Vec<Point>),
-    /// As many draws from these ranges; the streams are the seed's.
+    /// This many draws from these ranges.
     Random { searched: Vec<(Named, Range)>, trials: u64, seed: u64 },
 }
 
 impl Space {
-    /// Takes the settings of the search out of `[tune]`.
+    /// Removes the search space from `[tune]`.
     pub fn read(table: &mut Table, origin: &Origin, problems: &mut Vec<Problem>) -> Option<Self> {
         let trials = table.get("trials").map(|entry| entry.key_origin.clone());
         let (count, seed) = (number(table, "trials", problems), number(table, "seed", problems));
         match (table.remove("grid"), table.remove("random")) {
             (Some(grid), None) => {
                 if let Some(origin) = trials {
-                    let problem = Problem::new(&origin, "`tune.trials` is for `random`; a grid has as many as it has");
-                    problems.push(problem.at("tune.trials").help("leave it out"));
+                    let problem = Problem::new(&origin, "`tune.trials` is for `random`; a grid runs all combinations");
+                    problems.push(problem.at("tune.trials").help("remove it"));
                 }
                 let axes: Vec<Axis> = grid::grid(grid, "tune.grid", problems);
                 grid::refuse_overlaps(&axes, "tune.grid", problems);
                 if grid::count(&axes) > MOST_TRIALS {
                     let message = format!(
-                        "`tune.grid` has {} combinations; at most {MOST_TRIALS} are possible",
+                        "`tune.grid` has {} combinations; at most {MOST_TRIALS} are allowed",
                         grid::count(&axes)
                     );
                     problems.push(Problem::new(origin, message).at("tune.grid").help("use `random` instead"));
@@ -57,7 +57,8 @@ impl Space {
                 }
             }
             (grid, _) => {
-                let what = if grid.is_some() { "has both `grid` and `random`" } else { "does not say what to search" };
+                let what =
+                    if grid.is_some() { "has both `grid` and `random`" } else { "has neither `grid` nor `random`" };
                 let help = "for example `grid = { loss.eta = [0.5, 1, 2] }`, or `random = { optimizer.lr = { min = 1e-4, \
                             max = 1e-2, log = true } }` with `trials = 20`";
                 problems.push(Problem::new(origin, format!("`[tune]` {what}")).at("tune").help(help));
@@ -66,8 +67,8 @@ impl Space {
         }
     }
 
-    /// Settings with whole numbers for all ranges: what comes out of the schema a whole number
-    /// again is a setting that takes nothing else.
+    /// Settings with a whole number for each range: a value that is still a whole number after
+    /// validation belongs to an integer setting.
     pub fn probe(&self) -> Table {
         let mut table = Table::default();
         match self {
@@ -87,7 +88,7 @@ impl Space {
         table
     }
 
-    /// What is tried, given the recipe with the probe's settings.
+    /// The combinations to try, given the validated recipe with the probe's settings.
     pub fn candidates(&self, probed: &Node) -> Vec<Point> {
         let (searched, trials, seed) = match self {
             Space::Grid(points) => return points.clone(),
@@ -107,7 +108,7 @@ impl Space {
                 point.label.push_str(&format!("{separator}{name}={}", value_text(&value)));
                 point.settings.push((path.clone(), value));
             }
-            // Few choices are soon drawn twice, and a run that is known says nothing new.
+            // With few choices, the same combination may be drawn twice.
             if seen.insert(point.label.clone()) {
                 points.push(point);
             }
@@ -122,7 +123,7 @@ fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(Named, Range)> {
         problems.push(Problem::new(&entry.node.origin, message).at("tune.random"));
         return Vec::new();
     };
-    // `{ min = 1, max = 5 }` is a range; `lambda = { max = { … } }` leads on to one.
+    // `{ min = 1, max = 5 }` is a range; `lambda = { max = { … } }` contains one.
     let is_range = |table: &Table| {
         table.iter().any(|entry| entry.key == "min" || entry.key == "max")
             && table.iter().all(|entry| entry.node.as_table().is_none())
@@ -134,7 +135,7 @@ fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(Named, Range)> {
     all.into_iter().filter_map(|named| Some((named.clone(), Range::read(&named, problems)?))).collect()
 }
 
-/// Takes a setting that must be a whole number.
+/// Removes a setting that must be a whole number.
 fn number(table: &mut Table, key: &str, problems: &mut Vec<Problem>) -> Option<u64> {
     let entry = table.remove(key)?;
     let value = match entry.node.value {
@@ -142,7 +143,7 @@ fn number(table: &mut Table, key: &str, problems: &mut Vec<Problem>) -> Option<u
         _ => None,
     };
     if value.is_none() {
-        let message = format!("`tune.{key}` must be a whole number from 0");
+        let message = format!("`tune.{key}` must be a whole number, at least 0");
         problems.push(Problem::new(&entry.node.origin, message).at(format!("tune.{key}")));
     }
     value

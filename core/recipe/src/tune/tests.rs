@@ -1,4 +1,4 @@
-//! What is read from `[tune]`, and what is drawn.
+//! Tests of reading `[tune]` and of drawing values.
 
 use super::*;
 use serde_json::{Value as Json, json};
@@ -24,12 +24,12 @@ fn random_values_stay_in_their_range_and_depend_on_the_seed_alone() {
     assert!(first.iter().all(|value| (1.0..=5.0).contains(&value.as_f64().unwrap())));
     assert_eq!(first, values(&tune(0), &json!({ "a": { "b": 1.0 } }), "a.b"));
     assert_ne!(first, values(&tune(1), &json!({ "a": { "b": 1.0 } }), "a.b"));
-    let beside = json!({ "random": { "a": { "b": { "min": 1, "max": 5 } }, "c": [1, 2] }, "trials": 50 });
-    assert_eq!(first, values(&beside, &json!({ "a": { "b": 1.0 }, "c": 1 }), "a.b"), "another setting beside it");
+    let with_another = json!({ "random": { "a": { "b": { "min": 1, "max": 5 } }, "c": [1, 2] }, "trials": 50 });
+    assert_eq!(first, values(&with_another, &json!({ "a": { "b": 1.0 }, "c": 1 }), "a.b"), "another setting");
 }
 
 #[test]
-fn whole_settings_get_whole_numbers_with_equal_shares() {
+fn integer_settings_get_equally_likely_integers() {
     let tune = json!({ "random": { "n": { "min": 1, "max": 3 }, "x": { "min": 0, "max": 1 } }, "trials": 3000 });
     let drawn = values(&tune, &json!({ "n": 1, "x": 0.0 }), "n");
     for n in 1..=3 {
@@ -39,7 +39,7 @@ fn whole_settings_get_whole_numbers_with_equal_shares() {
 }
 
 #[test]
-fn a_logarithmic_range_has_as_many_small_values_as_large_ones() {
+fn a_logarithmic_range_is_sampled_log_uniformly() {
     let tune = json!({ "random": { "lr": { "min": 1e-4, "max": 1e-2, "log": true } }, "trials": 1000 });
     let drawn = values(&tune, &json!({ "lr": 1.0 }), "lr");
     let small = drawn.iter().filter(|value| value.as_f64().unwrap() < 1e-3).count() as f64 / drawn.len() as f64;
@@ -47,9 +47,9 @@ fn a_logarithmic_range_has_as_many_small_values_as_large_ones() {
 }
 
 #[test]
-fn slips_are_refused() {
+fn malformed_tables_are_refused() {
     for (wrong, message) in [
-        (json!({}), "does not say what"),
+        (json!({}), "neither `grid` nor"),
         (json!({ "grid": { "a": [1] }, "random": { "a": [1] } }), "both"),
         (json!({ "random": { "a": [1] } }), "needs `trials`"),
         (json!({ "random": { "a": { "min": 2, "max": 1 } }, "trials": 1 }), "`min` below `max`"),

@@ -1,8 +1,8 @@
-//! Checks a recipe against the schema, all of it, and fills in the defaults.
+//! Validation of a recipe against the schema, which also fills in the defaults.
 //!
-//! The walk never stops at a problem, so a user sees all of them at once. What comes back is in
-//! the order of the schema, with integers turned into floats where the schema says number and
-//! paths made absolute: two recipes that mean the same come out the same.
+//! Validation does not stop at the first problem, so users see all of them at once. The result is
+//! in canonical form: settings in the order of the schema, integers converted to floats where the
+//! schema says number, and paths absolute.
 
 mod scalar;
 mod table;
@@ -14,12 +14,12 @@ use crate::suggest;
 use crate::tree::{Node, Value};
 use serde_json::Value as Json;
 
-/// The recipe with its defaults, and all that is wrong with it.
+/// The recipe with its defaults, and all its problems.
 pub fn validate(root: Node, schema: &Schema) -> (Node, Vec<Problem>) {
     validate_table(root, schema, "")
 }
 
-/// The same for a single table of a recipe, for which the schema alone stands.
+/// Like [`validate`], for a single table of a recipe with its own schema.
 pub fn validate_table(table: Node, schema: &Schema, path: &str) -> (Node, Vec<Problem>) {
     let mut walk = Walk { schema, problems: Vec::new() };
     let table = walk.node(table, schema.as_json(), path);
@@ -66,7 +66,7 @@ impl<'s> Walk<'s> {
                 self.integer(i, &origin, rule, path);
                 keep(Value::Integer(i))
             }
-            // So that `alpha = 2` and `alpha = 2.0` are the same recipe.
+            // `alpha = 2` and `alpha = 2.0` are the same recipe.
             Value::Integer(i) if allowed.contains(&"number") => {
                 self.float(i as f64, &origin, rule, path);
                 keep(Value::Float(i as f64))
@@ -93,7 +93,8 @@ impl<'s> Walk<'s> {
                 (Some(a), None) => format!("at least {a}"),
                 (_, b) => format!("at most {}", b.unwrap_or_default()),
             };
-            let message = format!("`{path}` must have {wanted} elements, not {length}");
+            let elements = if most.or(least) == Some(1) { "element" } else { "elements" };
+            let message = format!("`{path}` must have {wanted} {elements}, not {length}");
             self.problems.push(Problem::new(origin, message).at(path).label(format!("has {length}")));
         }
         let rule_of = |index: usize| match &rule["items"] {
@@ -111,7 +112,7 @@ impl<'s> Walk<'s> {
         items.into_iter().enumerate().map(walk_item).collect()
     }
 
-    /// Several forms that only trying can tell apart: the one with the fewest problems is meant.
+    /// Tries all alternatives and takes the one with the fewest problems.
     fn any(&mut self, node: Node, rule: &'s Json, alternatives: &[&'s Json], path: &str) -> Node {
         let mut best: Option<(Node, Vec<Problem>)> = None;
         for alternative in alternatives.iter().filter(|a| self.has_kind(&node, a)) {

@@ -1,4 +1,4 @@
-//! Strings and numbers.
+//! Validation of strings and numbers.
 
 use super::Walk;
 use crate::limits::{Limits, whole_numbers};
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::path::{Component, Path, PathBuf};
 
 impl Walk<'_> {
-    /// A value of the wrong type, with the remedy where the slip is a common one.
+    /// Reports a value of the wrong type, with help for common mistakes.
     pub(super) fn mismatch(&mut self, node: &Node, wanted: &str, path: &str) {
         let problem = Problem::new(&node.origin, format!("`{path}` must be {wanted}, not {}", node.kind()))
             .at(path)
@@ -42,8 +42,8 @@ impl Walk<'_> {
         if !limits.allow(value as f64) {
             self.out_of_range(&value.to_string(), limits, origin, path);
         } else if !(low..=high).contains(&value) {
-            let message = format!("`{path}` must lie between {low} and {high}, not be {value}");
-            self.problems.push(Problem::new(origin, message).at(path).label("does not fit"));
+            let message = format!("`{path}` must be between {low} and {high}, not {value}");
+            self.problems.push(Problem::new(origin, message).at(path).label("out of range"));
         }
     }
 
@@ -63,8 +63,8 @@ impl Walk<'_> {
         self.problems.push(Problem::new(origin, message).at(path).label("out of range"));
     }
 
-    /// Paths are relative to the recipe that names them; once resolved they are absolute, so that
-    /// the resolved recipe can be moved to the run's folder.
+    /// Paths are relative to the recipe that names them. They are made absolute, so that the resolved
+    /// recipe can be saved in the run's folder.
     pub(super) fn string(&mut self, text: String, origin: &Origin, rule: &Json, path: &str) -> String {
         let Some(place) = origin.place().filter(|_| rule["x-path"] == true) else { return text };
         if text.is_empty() {
@@ -74,14 +74,14 @@ impl Walk<'_> {
         match absolute(&place.source.folder.join(&text)) {
             Some(absolute) => absolute,
             None => {
-                let message = format!("`{path}` leads to a folder whose name is not Unicode");
+                let message = format!("`{path}` is in a folder whose name is not valid Unicode");
                 self.problems.push(Problem::new(origin, message).at(path).help("move the data to another folder"));
                 text
             }
         }
     }
 
-    /// A value no schema says anything about; it must still be something JSON can carry.
+    /// A value without a schema; JSON must still be able to represent it.
     pub(super) fn unruled(&mut self, node: Node, path: &str) -> Node {
         match &node.value {
             Value::Float(f) if !f.is_finite() => self.float(*f, &node.origin, &Json::Null, path),
@@ -99,7 +99,7 @@ impl Walk<'_> {
     }
 }
 
-/// The absolute form of a path, without `.` and `..`; symbolic links stay as they are.
+/// The absolute form of a path, without `.` and `..`; symbolic links are not resolved.
 fn absolute(path: &Path) -> Option<String> {
     let mut result = PathBuf::new();
     for component in std::path::absolute(path).ok()?.components() {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absolute_paths_have_no_dots_left() {
+    fn absolute_paths_contain_no_dots() {
         assert_eq!(absolute(Path::new("/a/b/../c/./d.safetensors")).unwrap(), "/a/c/d.safetensors");
         assert!(absolute(Path::new("x.csv")).unwrap().ends_with("/x.csv"));
     }

@@ -1,4 +1,4 @@
-//! Tables: unknown settings, missing settings, defaults, and tables with variants.
+//! Validation of tables: unknown and missing settings, defaults, and variants.
 
 use super::Walk;
 use crate::form::Form;
@@ -16,7 +16,7 @@ pub(super) struct Variant<'a> {
 }
 
 impl<'s> Walk<'s> {
-    /// A table whose other settings depend on one key, such as `name`.
+    /// A table whose settings depend on the value of one key, such as `name`.
     pub(super) fn tagged(&mut self, node: Node, key: &str, variants: &[(&'s str, &'s Json)], path: &str) -> Node {
         let names: Vec<_> = variants.iter().map(|(name, _)| *name).collect();
         let Node { value: Value::Table(table), origin } = node else {
@@ -28,25 +28,25 @@ impl<'s> Walk<'s> {
             let table = self.table(table, &origin, rule, path, Some(&Variant { key, name, all: variants }));
             return Node { value: Value::Table(table), origin };
         }
-        let there_are = "there are:";
+        let available = "available:";
         let last = path.rsplit('.').next().unwrap_or(path);
         let what = if key == "name" { last.to_string() } else { format!("{last} {key}") };
         let problem = match table.get(key) {
-            None => Problem::new(&origin, format!("`[{path}]` does not say which: `{key}` is missing"))
+            None => Problem::new(&origin, format!("`{path}.{key}` is missing"))
                 .label(format!("needs `{key} = \"…\"`"))
-                .help(format!("{there_are} {}", quoted(names))),
+                .help(format!("{available} {}", quoted(names))),
             Some(entry) => match &entry.node.value {
                 Value::String(word) => {
-                    let help = suggest::help(word, &names, there_are);
+                    let help = suggest::help(word, &names, available);
                     Problem::new(&entry.node.origin, format!("there is no {what} `{word}`"))
                         .label(format!("unknown {what}"))
-                        .help(help.unwrap_or_else(|| format!("no {what} is registered in this program")))
+                        .help(help.unwrap_or_else(|| format!("no {what} is registered")))
                 }
                 _ => Problem::new(
                     &entry.node.origin,
                     format!("`{path}.{key}` must be a string, not {}", entry.node.kind()),
                 )
-                .help(format!("{there_are} {}", quoted(names))),
+                .help(format!("{available} {}", quoted(names))),
             },
         };
         let path = if table.get(key).is_some() { format!("{path}.{key}") } else { path.to_string() };
@@ -79,7 +79,7 @@ impl<'s> Walk<'s> {
         let properties: Vec<_> = rule["properties"].as_object().into_iter().flatten().collect();
         let names: Vec<_> = properties.iter().map(|(key, _)| key.as_str()).collect();
         let required = |key: &str| rule["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));
-        // Of a misspelt setting one complaint is enough: the other would say that it is missing.
+        // A misspelt setting is reported once, as unknown, and not also as missing.
         let unknown = table.iter().map(|e| e.key.as_str()).filter(|key| !names.contains(key));
         let misspelt: Vec<_> = unknown.filter_map(|key| suggest::nearest(key, names.iter().copied())).collect();
         for (key, rule) in properties {
@@ -96,7 +96,7 @@ impl<'s> Walk<'s> {
         let mut others: Vec<_> = table.into_iter().collect();
         let open = rule.get("additionalProperties").filter(|rule| **rule != false);
         if open.is_some() {
-            // A map has no order of its own; sorted, equal recipes come out equal.
+            // Map keys are sorted, so that equal recipes have the same form.
             others.sort_by(|a, b| a.key.cmp(&b.key));
         }
         for Entry { key, key_origin, node } in others {
@@ -117,7 +117,7 @@ impl<'s> Walk<'s> {
         let what = rule["description"].as_str().map(|text| text.replace('\n', " ")).unwrap_or_default();
         let is_table = self.schema.describe(rule) == "a table";
         let problem = if is_table && path.is_empty() {
-            Problem::new(origin, format!("there is no `[{key}]`")).label(format!("needs a table `[{key}]`"))
+            Problem::new(origin, format!("`[{key}]` is missing")).label(format!("needs a table `[{key}]`"))
         } else {
             Problem::new(origin, format!("`{full}` is missing")).label(format!("needs `{key}`"))
         };
@@ -129,11 +129,8 @@ impl<'s> Walk<'s> {
         };
         let mut help = format!("{}{choices}", fragment(&what));
         if let Some(old) = &table.replaced {
-            // Else a user who sees the setting in the base recipe would not understand.
-            help.push_str(&format!(
-                "; what was set for `{}` ({}) does not carry over to another choice",
-                old.variant, old.origin
-            ));
+            // The setting may be in the base recipe, so explain why it was dropped.
+            help.push_str(&format!("; settings of `{}` ({}) do not carry over", old.variant, old.origin));
         }
         self.problems.push(problem.at(full).help(help.trim_start().to_string()));
     }
@@ -142,7 +139,7 @@ impl<'s> Walk<'s> {
         let owner = match variant {
             Some(variant) => format!("`{}`", variant.name),
             None if path.is_empty() => "a recipe".to_string(),
-            None => "it".to_string(),
+            None => format!("`[{path}]`"),
         };
         let known: Vec<_> = known.iter().copied().filter(|name| variant.is_none_or(|v| v.key != *name)).collect();
         let place = if path.is_empty() { "the recipe".to_string() } else { format!("`[{path}]`") };
@@ -157,7 +154,7 @@ impl<'s> Walk<'s> {
         self.problems.push(problem.help(help.unwrap_or_else(|| format!("{owner} has no settings"))));
     }
 
-    /// Where a setting belongs that is right in itself and only stands in the wrong place.
+    /// Where a setting belongs that exists in another variant or table.
     fn elsewhere(&self, key: &str, variant: Option<&Variant>) -> Option<String> {
         let has = |rule: &Json| rule["properties"].get(key).is_some();
         let owners = |all: &[(&str, &Json)]| {
@@ -177,7 +174,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// A sentence of a doc comment as part of another one.
+/// A sentence of a doc comment as a fragment: no final full stop, no capital.
 fn fragment(sentence: &str) -> String {
     let sentence = sentence.trim_end_matches('.');
     let mut letters = sentence.chars();

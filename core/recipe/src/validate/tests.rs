@@ -1,4 +1,4 @@
-//! The walk on small schemas; whole recipes are tested in `tests/recipes.rs`.
+//! Validation with small schemas; complete recipes are tested in `tests/recipes`.
 
 use super::*;
 use crate::source::Origin;
@@ -10,7 +10,7 @@ fn check(value: &Json, schema: Json) -> (Json, Vec<String>) {
 }
 
 #[test]
-fn defaults_are_filled_in_down_to_the_last_table() {
+fn defaults_are_filled_in_at_all_levels() {
     let schema = json!({ "properties": {
         "solver": { "default": { "name": "exact" }, "oneOf": [
             { "properties": { "name": { "const": "exact" }, "sweeps": { "type": "integer", "default": 9 } } },
@@ -22,7 +22,7 @@ fn defaults_are_filled_in_down_to_the_last_table() {
 }
 
 #[test]
-fn integers_become_floats_where_numbers_are_wanted() {
+fn integers_become_floats_where_the_schema_says_number() {
     let schema = json!({ "properties": { "a": { "type": "number" }, "b": { "type": "integer" } } });
     let (tree, problems) = check(&json!({ "b": 2, "a": 2 }), schema);
     assert!(problems.is_empty());
@@ -30,7 +30,7 @@ fn integers_become_floats_where_numbers_are_wanted() {
 }
 
 #[test]
-fn alternatives_without_a_tag_are_told_apart_by_their_keys() {
+fn alternatives_without_a_tag_are_chosen_by_their_keys() {
     let number = json!({ "type": "number" });
     let schema = json!({ "properties": { "lambda": { "anyOf": [
         { "type": "object", "required": ["start", "max"], "additionalProperties": false,
@@ -48,7 +48,7 @@ fn alternatives_without_a_tag_are_told_apart_by_their_keys() {
 }
 
 #[test]
-fn elements_of_lists_are_checked_one_by_one() {
+fn every_element_of_a_list_is_checked() {
     let schema = json!({ "properties": { "k": {
         "type": "array", "minItems": 2, "maxItems": 2, "items": { "type": "integer", "minimum": 1 } } } });
     let (_, problems) = check(&json!({ "k": [1, 0, "x"] }), schema);
@@ -63,7 +63,7 @@ fn elements_of_lists_are_checked_one_by_one() {
 }
 
 #[test]
-fn numbers_that_are_none_are_refused_everywhere() {
+fn nan_and_infinity_are_refused_everywhere() {
     let schema = Schema::from(json!({ "properties": { "typed": { "type": "integer" }, "free": {} } }));
     let mut root = Node::from_default(&json!({ "typed": 1, "free": [1] })).unwrap();
     let Value::Table(table) = &mut root.value else { panic!() };
@@ -75,7 +75,7 @@ fn numbers_that_are_none_are_refused_everywhere() {
 }
 
 #[test]
-fn tuples_are_checked_element_by_element() {
+fn every_element_of_a_tuple_is_checked() {
     let schema = json!({ "properties": { "t": {
         "type": "array", "items": [{ "type": "string" }, { "type": "number" }] } } });
     assert_eq!(check(&json!({ "t": ["a", 1] }), schema.clone()).0, json!({ "t": ["a", 1.0] }));
