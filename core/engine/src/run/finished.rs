@@ -1,7 +1,7 @@
-//! Finished runs, opened again.
+//! Opens finished runs.
 //!
-//! A run folder is all that is needed: the recipe in it names the data, which are loaded again and
-//! must still be the ones the run was trained on.
+//! Only the run folder is needed: its recipe names the data, which is loaded again and must not have
+//! changed since training.
 
 use super::manifest::{Manifest, RunResult};
 use super::saved::SavedModel;
@@ -15,53 +15,51 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use tch::Device;
 
-/// A run that was carried out to its end.
+/// A finished run.
 #[derive(Debug)]
 pub struct Finished {
     /// Its folder.
     pub folder: PathBuf,
     /// Its recipe.
     pub resolved: Resolved,
-    /// What it was made with.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// What it came to.
+    /// Its result.
     pub result: RunResult,
 }
 
 impl Finished {
-    /// Opens the folder of a run, or says why it is none.
+    /// Opens the folder of a finished run.
     pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
         let shown = folder.display();
         if !folder.is_dir() {
-            return Err(Error::Usage(format!("there is no folder `{shown}`; name the folder of a finished run")));
+            return Err(Error::Usage(format!("there is no folder `{shown}`; pass the folder of a finished run")));
         }
         if !folder.join("recipe.toml").is_file() {
-            let below = below(folder, 3).map(|run| format!("; a run below it is `{}`", run.display()));
+            let below = below(folder, 3).map(|run| format!("; did you mean `{}`?", run.display()));
             let below = below.unwrap_or_default();
-            return Err(Error::Usage(format!(
-                "`{shown}` is not the folder of a run, which has a `recipe.toml`{below}"
-            )));
+            return Err(Error::Usage(format!("`{shown}` is not a run folder: it has no `recipe.toml`{below}")));
         }
         let unfinished =
-            || Error::Usage(format!("the run in `{shown}` is not finished; `curricle run` goes on with it"));
+            || Error::Usage(format!("the run in `{shown}` is not finished; resume it with `curricle run`"));
         let result = RunResult::read(folder)?.ok_or_else(unfinished)?;
         let manifest: Option<Manifest> = files::read_json(&folder.join("manifest.json"))?;
         let manifest = manifest.ok_or_else(|| Error::Format {
             path: folder.to_path_buf(),
-            message: "has lost its `manifest.json`; `curricle run` with `--force` makes the run anew".into(),
+            message: "has no `manifest.json`; repeat the run with `curricle run --force`".into(),
         })?;
         let resolved = recipe::load(&folder.join("recipe.toml"), &[], registry)?;
         Ok(Self { folder: folder.to_path_buf(), resolved, manifest, result })
     }
 
-    /// The data set of the run, loaded again; refused if it is not what the run saw.
+    /// Loads the run's data set again; an error if it has changed since training.
     pub fn dataset(&self) -> Result<Dataset> {
         let recipe = &self.resolved.recipe;
         let dataset = data::load(&recipe.data, &recipe.images)?;
         if dataset.hash != self.manifest.conditions.data {
             return Err(Error::Failed(format!(
-                "the data have changed since `{}` was trained (hash `{}`, now `{}`); put them back, or train \
-                 again with `--force`",
+                "the data has changed since `{}` was trained (hash `{}`, now `{}`); restore it, or train again \
+                 with `--force`",
                 self.folder.display(),
                 self.manifest.conditions.data,
                 dataset.hash
@@ -70,8 +68,8 @@ impl Finished {
         Ok(dataset)
     }
 
-    /// The samples the run was trained on, with the labels it was trained with, as its folder has
-    /// them; `train` is the training part of its data set.
+    /// The samples and labels the run was trained on, from its `labels.csv`; `train` is the training
+    /// split of its data set.
     pub fn training(&self, train: &Part) -> Result<NoisyPart> {
         let recipe = &self.resolved.recipe;
         let labels = noise::load(&self.folder.join("labels.csv"), train)?;
@@ -88,7 +86,7 @@ impl Finished {
     }
 }
 
-/// Some run below a folder, at most `depth` folders down.
+/// The first run below a folder, at most `depth` levels down.
 fn below(folder: &Path, depth: usize) -> Option<PathBuf> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).filter(|path| path.is_dir()).collect();
@@ -113,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_no_finished_run_are_refused_with_what_to_do() {
+    fn folders_without_a_finished_run_are_refused_with_a_remedy() {
         let base = tempfile::tempdir().unwrap();
         assert!(message(&base.path().join("typo")).starts_with("there is no folder"));
-        assert!(message(base.path()).ends_with("which has a `recipe.toml`"));
+        assert!(message(base.path()).ends_with("it has no `recipe.toml`"));
         let run = base.path().join("x/01234567/seed-0");
         std::fs::create_dir_all(&run).unwrap();
         std::fs::write(run.join("recipe.toml"), "").unwrap();
-        assert!(message(base.path()).contains(&format!("a run below it is `{}`", run.display())));
+        assert!(message(base.path()).contains(&format!("did you mean `{}`?", run.display())));
         assert!(message(&run).contains("is not finished"));
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Somebody who only looks whether a folder is taken holds it for a moment; try again this often.
+/// Checking whether a folder is in use locks it for a moment, so opening is retried.
 const ATTEMPTS: usize = 5;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
@@ -13,18 +13,18 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    // Held until the run ends, however it ends: the system releases it with the process.
+    // Held until the run ends, however it ends: the operating system releases it with the process.
     _lock: File,
 }
 
 impl RunFolder {
-    /// The path such a run would have.
+    /// The path of the run with this name, recipe hash and seed.
     pub fn path_for(out: &Path, name: &str, hash: &str, seed: u64) -> PathBuf {
         let short = hash.get(..8).unwrap_or(hash);
         out.join(name).join(short).join(format!("seed-{seed}"))
     }
 
-    /// Creates the folder if needed and takes it for this process alone.
+    /// Creates the folder if needed and locks it for this process.
     pub fn open(path: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&path).map_err(Error::file("create", &path))?;
         let lock_path = path.join(".lock");
@@ -39,12 +39,12 @@ impl RunFolder {
         Err(Error::Busy(path))
     }
 
-    /// Whether a process is working in that folder. Changes nothing there.
+    /// Whether a process holds the lock of a folder. Does not modify the folder.
     pub fn is_taken(path: &Path) -> bool {
         File::open(path.join(".lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes everything an earlier run left.
+    /// Removes the files of an earlier run.
     pub fn clear(&self) -> Result<()> {
         let entries = std::fs::read_dir(&self.path).map_err(Error::file("read", &self.path))?;
         for entry in entries.flatten().filter(|entry| entry.file_name() != ".lock") {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_process_is_told_that_the_folder_is_taken() {
+    fn a_folder_in_use_is_busy_for_a_second_process() {
         let base = tempfile::tempdir().unwrap();
         let path = RunFolder::path_for(base.path(), "ms", "0123456789", 3);
         assert!(path.ends_with("ms/01234567/seed-3"));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_keeps_the_lock() {
+    fn clearing_keeps_the_lock_file() {
         let base = tempfile::tempdir().unwrap();
         let folder = RunFolder::open(base.path().join("run")).unwrap();
         std::fs::create_dir(folder.file("checkpoints")).unwrap();

@@ -1,4 +1,4 @@
-//! What is said and written down before a run begins.
+//! Warnings and files at the start of a run.
 
 use super::RunFolder;
 use super::manifest::Manifest;
@@ -9,7 +9,7 @@ use crate::track::{HParams, Tracker, logging};
 use crate::{Error, Result, files};
 use curricle_sdk::DataFacts;
 
-/// Warns of settings that will disappoint on the data as it really is.
+/// Warns of settings that will not work well on the actual data.
 pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepared) {
     let facts = DataFacts {
         class_sizes: &prepared.training.part.class_sizes(),
@@ -17,8 +17,8 @@ pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepar
         batch_size: prepared.trainer.components.sampler.batch_size(),
     };
     for warning in advice(resolved, Some(&facts)).iter().map(ToString::to_string) {
-        // What the recipe alone tells has been said before the run began.
-        if resolved.warnings.iter().any(|said| said.to_string() == warning) {
+        // Warnings from the recipe alone have already been shown before the run started.
+        if resolved.warnings.iter().any(|shown| shown.to_string() == warning) {
             tracing::warn!(target: logging::FILE_ONLY, "{warning}");
         } else {
             tracing::warn!("{warning}");
@@ -26,16 +26,16 @@ pub(super) fn warn_of_degenerate_settings(resolved: &Resolved, prepared: &Prepar
     }
 }
 
-/// The resolved recipe, the manifest and the labels; or a refusal to go on with another's run.
+/// Writes the resolved recipe, the manifest and the labels, or checks that a started run can be resumed.
 pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared) -> Result<()> {
     let path = folder.file("manifest.json");
     match files::read_json::<Manifest>(&path)? {
-        Some(begun) => {
-            prepared.manifest.check_resumable(&begun, folder.path())?;
-            if begun.threads != prepared.manifest.threads {
-                let (before, now) = (begun.threads, prepared.manifest.threads);
+        Some(started) => {
+            prepared.manifest.check_resumable(&started, folder.path())?;
+            if started.threads != prepared.manifest.threads {
+                let (before, now) = (started.threads, prepared.manifest.threads);
                 tracing::warn!(
-                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
+                    "the number of threads has changed from {before} to {now}; results may differ in the last bits"
                 );
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared
     Ok(())
 }
 
-/// The recipe as text and as hyperparameters.
+/// Writes the recipe to TensorBoard, as text and as hyperparameters.
 pub(super) fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
     let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;

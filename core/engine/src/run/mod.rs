@@ -1,4 +1,4 @@
-//! Run folders, checkpoints and the life of a run.
+//! Run folders, checkpoints and the run loop.
 
 pub mod checkpoint;
 mod embed;

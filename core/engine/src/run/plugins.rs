@@ -1,4 +1,4 @@
-//! Runs whose plugins changed between two starts.
+//! Detects plugins that changed since a run was started.
 
 use super::manifest::Manifest;
 use crate::files;
@@ -6,11 +6,11 @@ use crate::recipe::Resolved;
 use crate::{Error, Result};
 use std::path::Path;
 
-/// Refuses to begin a run while one of the same recipe and seed stands half done that was begun
-/// with other contents of its plugins.
+/// Refuses to start a run if there is an unfinished one with the same recipe and seed that was started
+/// with a different version of a plugin.
 ///
-/// A changed plugin makes another recipe, whose run has a folder of its own. Without this check the
-/// command that was to go on with a run would silently begin a new one.
+/// A changed plugin changes the recipe hash and so the run's folder. Without this check, a command
+/// that is meant to resume a run would silently start a new one.
 pub fn refuse_if_changed(resolved: &Resolved, out: &Path, folder: &Path) -> Result<()> {
     let used = resolved.plugins_used();
     if used.is_empty() || folder.join("manifest.json").exists() {
@@ -22,19 +22,19 @@ pub fn refuse_if_changed(resolved: &Resolved, out: &Path, folder: &Path) -> Resu
     let mut runs: Vec<_> = runs.flatten().map(|run| run.path().join(format!("seed-{seed}"))).collect();
     runs.sort();
     for other in runs.into_iter().filter(|other| !other.join("result.json").exists()) {
-        let Some(begun) = files::read_json::<Manifest>(&other.join("manifest.json"))? else { continue };
-        if begun.recipe_hash_without_plugins != recipe {
+        let Some(started) = files::read_json::<Manifest>(&other.join("manifest.json"))? else { continue };
+        if started.recipe_hash_without_plugins != recipe {
             continue;
         }
         let changed = used.iter().find_map(|plugin| {
             let name = plugin.path.file_name();
-            let before = begun.plugins.iter().find(|before| before.path.file_name() == name)?;
+            let before = started.plugins.iter().find(|before| before.path.file_name() == name)?;
             (before.sha256 != plugin.sha256).then(|| (plugin, before.sha256.clone()))
         });
         if let Some((plugin, before)) = changed {
             return Err(Error::Failed(format!(
-                "plugin `{}` has changed since `{}` was begun (SHA-256 `{before}`, now `{}`); put the old file back \
-                 to go on with that run, or use `--force` to begin a new one",
+                "plugin `{}` has changed since `{}` was started (SHA-256 `{before}`, now `{}`); restore the old file \
+                 to resume that run, or use `--force` to start a new one",
                 plugin.path.display(),
                 other.display(),
                 plugin.sha256

@@ -43,7 +43,7 @@ impl Trainer<'_> {
         let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?)
             .map_err(|e| Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` cannot be read: {e}")))?;
         if weights.len() != self.weights.values().len() {
-            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` belongs to a different data set")));
+            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` is from another data set")));
         }
         self.weights.set(weights);
         Ok(())

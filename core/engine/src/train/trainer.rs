@@ -261,8 +261,8 @@ impl<'a> Trainer<'a> {
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
         let message = format!(
-            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch contains the samples {}. The \
-             last checkpoint is kept. {}",
+            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch contains the samples {}. \
+             The last checkpoint is kept. {}",
             self.epoch + 1,
             step + 1,
             batches.len(),

@@ -256,7 +256,7 @@ impl Optimizer {
     fn restore_counters(&mut self, updates: &Tensor) -> Result<()> {
         let values = Vec::<f32>::try_from(updates).ok().filter(|values| values.len() == self.slots.len());
         let values =
-            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` belongs to a different network")))?;
+            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is from another network")))?;
         let device = self.counters[0].device();
         let mut known: Vec<f32> = Vec::new();
         for (slot, value) in self.slots.iter_mut().zip(values) {
