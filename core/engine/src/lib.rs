@@ -1,8 +1,8 @@
-//! From a recipe to a finished run.
+//! The engine: turns a recipe into a finished run.
 //!
 //! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
 //! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
-//! result, all of it held together by [`run`]; results become tables and figures in [`report`].
+//! result. [`run`] drives all of it; [`report`] turns results into tables and figures.
 
 mod any_float;
 pub mod audit;

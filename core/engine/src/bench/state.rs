@@ -1,4 +1,4 @@
-//! How a run stands, from its folder alone.
+//! The state of a run, read from its folder.
 
 use crate::files;
 use crate::recipe::SweepRun;
@@ -9,31 +9,31 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the end of `metrics.jsonl` in which the last record is looked for.
+/// Number of bytes at the end of `metrics.jsonl` to search for the last record.
 const TAIL: u64 = 4096;
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Debug, Clone)]
 pub enum State {
     /// It has a result.
     Finished(Box<RunResult>),
     /// A process is working on it.
     Running,
-    /// It was cut and can go on.
+    /// It was interrupted and can be resumed.
     Interrupted,
-    /// It ended with this error.
+    /// It failed with this error.
     Failed(String),
-    /// It has not been begun.
+    /// It has not been started.
     Missing,
-    /// Its settings are still being searched.
+    /// It waits for the search that chooses its settings.
     Waiting,
 }
 
-/// The names of all states, in the order of a summary.
+/// The names of all states, in the order of the summary.
 pub const STATES: [&str; 6] = ["finished", "running", "interrupted", "failed", "missing", "waiting"];
 
 impl State {
-    /// The state of a run whose folder lies below `out`.
+    /// The state of a run whose folder is below `out`.
     pub fn of(run: &SweepRun, out: &Path) -> Result<Self> {
         if run.search.is_some() {
             return Ok(State::Waiting);
@@ -51,11 +51,11 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::file("read", &failure)(error)),
         }
-        // A folder with nothing but a lock was never begun.
+        // A folder with only a lock file was never started.
         Ok(if folder.join("manifest.json").exists() { State::Interrupted } else { State::Missing })
     }
 
-    /// In one word.
+    /// The name of the state.
     pub fn name(&self) -> &'static str {
         match self {
             State::Finished(_) => "finished",
@@ -67,12 +67,12 @@ impl State {
         }
     }
 
-    /// Whether there is something left to do that nobody is doing.
+    /// Whether the run is unfinished and no process is working on it.
     pub fn is_open(&self) -> bool {
         matches!(self, State::Interrupted | State::Failed(_) | State::Missing)
     }
 
-    /// What it came to, if it is finished.
+    /// The result, if the run is finished.
     pub fn result(&self) -> Option<&RunResult> {
         match self {
             State::Finished(result) => Some(result),
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-/// How a run stands, for people and programs.
+/// The status of a run, for the status table and its JSON output.
 #[derive(Debug, Clone, Serialize)]
 pub struct Standing {
     /// The method.
@@ -94,27 +94,27 @@ pub struct Standing {
     pub trial: bool,
     /// One of [`STATES`].
     pub state: &'static str,
-    /// The epoch it is in, or ended with.
+    /// The current or last epoch.
     pub epoch: Option<u64>,
-    /// The epochs it is to have.
+    /// The total number of epochs.
     pub epochs: u64,
     /// Recall@1 as a fraction, if it is finished.
     pub recall_at_1: Option<f64>,
     /// Why it failed.
     pub error: Option<String>,
-    /// Its folder; absent while its settings are not known.
+    /// Its folder; absent until its settings are chosen.
     pub folder: Option<PathBuf>,
 }
 
 impl Standing {
-    /// Describes a run in a state.
+    /// The status of a run in this state.
     pub fn new(run: &SweepRun, trial: bool, state: &State, out: &Path) -> Self {
         let folder = run.search.is_none().then(|| folder_of(run, out));
         let recipe = &run.resolved.recipe;
-        let begun = matches!(state, State::Running | State::Interrupted | State::Failed(_));
+        let started = matches!(state, State::Running | State::Interrupted | State::Failed(_));
         let epoch = match state {
             State::Finished(result) => Some(result.epochs),
-            _ => folder.as_ref().filter(|_| begun).and_then(|folder| last_epoch(&folder.join("metrics.jsonl"))),
+            _ => folder.as_ref().filter(|_| started).and_then(|folder| last_epoch(&folder.join("metrics.jsonl"))),
         };
         Self {
             method: run.method.clone(),
@@ -134,13 +134,13 @@ impl Standing {
     }
 }
 
-/// The folder a run has below `out`.
+/// The folder of a run below `out`.
 pub fn folder_of(run: &SweepRun, out: &Path) -> PathBuf {
     let recipe = &run.resolved.recipe;
     RunFolder::path_for(out, &recipe.name, &run.resolved.hash(), recipe.seed)
 }
 
-/// The epoch of the last whole record.
+/// The epoch of the last complete record.
 fn last_epoch(metrics: &Path) -> Option<u64> {
     let mut file = File::open(metrics).ok()?;
     let length = file.metadata().ok()?.len();
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_whole_record_tells_the_epoch() {
+    fn the_epoch_is_read_from_the_last_complete_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo").unwrap();
