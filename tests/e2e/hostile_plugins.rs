@@ -43,7 +43,7 @@ fn files_that_are_no_libraries_are_refused() {
     refused(&sandbox, &sandbox.path("folder.so"), &["is a folder"]);
 
     let good = std::fs::read(raw("")).unwrap();
-    refused(&sandbox, &sandbox.write("half.so", &good[..good.len() / 4]), &["is cut short"]);
+    refused(&sandbox, &sandbox.write("half.so", &good[..good.len() / 4]), &["is truncated"]);
     let mut other = good;
     other[18..20].copy_from_slice(&243u16.to_le_bytes());
     refused(&sandbox, &sandbox.write("riscv.so", other), &["is a library for riscv64"]);
@@ -55,13 +55,13 @@ fn headers_and_records_that_do_not_fit_are_refused() {
     for (fault, words) in [
         ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V1`", "export_plugin"]),
         ("MAGIC", ["starts with `CARRIAGE` instead of `CURRICLE`", "export"]),
-        ("ABI", ["speaks version 2.0 of the plugin interface", "this program speaks 1"]),
-        ("SHORT_HEADER", ["has a header of 40 bytes", "96 are needed"]),
+        ("ABI", ["uses version 2.0 of the plugin ABI", "this program uses version 1"]),
+        ("SHORT_HEADER", ["has a header of 40 bytes", "at least 96"]),
         ("NULL_VISIT", ["has a null `visit`", "header"]),
         ("LIBTORCH", ["was built for libtorch 1.0.0", "runs libtorch 2.13.0"]),
         ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
-        ("TARGET", ["was built for vax-vms", "build it again"]),
-        ("VISIT_FAILS", ["not today", "cannot show its components"]),
+        ("TARGET", ["was built for vax-vms", "rebuild it"]),
+        ("VISIT_FAILS", ["not today", "cannot list its components"]),
         ("NULL_COMPONENT", ["showed a null component", "author"]),
         ("NO_COMPONENTS", ["has no components", "author"]),
         ("TWICE", ["has two components", "`raw`"]),
@@ -71,7 +71,7 @@ fn headers_and_records_that_do_not_fit_are_refused() {
         ("SHORT_TABLE", ["loss `raw` has a table of 16 bytes", "32 are needed"]),
         ("UNKNOWN_KIND", ["unknown kind `optimizer`", "`raw`"]),
         ("NAME_NOT_UTF8", ["the name of a component is not valid UTF-8", "author"]),
-        ("NAME_NO_NAME", ["called `raw loss`", "is not a name"]),
+        ("NAME_NO_NAME", ["invalid name", "`raw loss`"]),
         ("SCHEMA_NOT_JSON", ["loss `raw`", "schema is not JSON"]),
         ("SCHEMA_NO_OBJECT", ["loss `raw`", "does not describe an object"]),
         ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
@@ -208,9 +208,9 @@ fn weight_schemes_that_misbehave_end_the_run_in_words() {
         ("panic in is_uniform", 2, "panicked: asked to panic in is_uniform"),
         ("too few", 1, "returned weights of length 23 for 24 samples"),
         ("too many", 1, "returned weights of length 25 for 24 samples"),
-        ("above 1", 1, "gave sample 3 a weight of 1.5"),
-        ("below 0", 1, "gave sample 3 a weight of -0.5"),
-        ("nan", 1, "gave sample 3 a weight of NaN"),
+        ("above 1", 1, "returned a weight of 1.5 for sample 3"),
+        ("below 0", 1, "returned a weight of -0.5 for sample 3"),
+        ("nan", 1, "returned a weight of NaN for sample 3"),
         ("short column", 1, "returned column `c` of length 1 for 24 samples"),
     ] {
         let weights = format!("name = \"hostile_weights\"\nfault = \"{fault}\"");

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A library that is not going to be used: what was found in it, and how to mend it.
+/// A library that cannot be used: what is wrong with it, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
 }
 
 impl Refusal {
-    /// A library that is not going to be used.
+    /// Creates a refusal.
     pub fn new(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into(), fix: fix.into() }
     }
@@ -29,7 +29,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Named on the command line, a library that cannot be used is bad usage.
+/// A library named on the command line that cannot be used is a usage error.
 impl From<Refusal> for crate::Error {
     fn from(refusal: Refusal) -> Self {
         crate::Error::Usage(refusal.to_string())

@@ -1,4 +1,4 @@
-//! Single components on tensors from a file, for comparing an implementation with a reference.
+//! Runs a single component on tensors from a file, to compare an implementation with a reference.
 
 pub mod loss;
 pub mod weights;
@@ -17,12 +17,12 @@ fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     }
     let all = guard(|| Ok(Tensor::read_safetensors(path)?)).map_err(|e| Error::Format {
         path: path.to_path_buf(),
-        message: format!("is not a safetensors file that can be read: {e}"),
+        message: format!("is not a valid safetensors file: {e}"),
     })?;
     Ok(all.into_iter().collect())
 }
 
-/// Writes tensors to a safetensors file, whole or not at all.
+/// Writes tensors atomically to a safetensors file.
 fn write_tensors(path: &Path, tensors: &[(String, Tensor)]) -> Result<()> {
     files::write(path, &to_safetensors(tensors)?)
 }

@@ -78,7 +78,7 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
     }
     if let Some(sample) = update.weights.iter().position(|w| !(0.0..=1.0).contains(w)) {
         let weight = update.weights[sample];
-        return Err(format!("gave sample {sample} a weight of {weight}, which is not between 0 and 1"));
+        return Err(format!("returned a weight of {weight} for sample {sample}, which is not between 0 and 1"));
     }
     match update.columns.iter().find(|(_, column)| column.len() != samples) {
         Some((name, column)) => Err(wrong_length(&format!("column `{name}`"), column.len())),
@@ -99,7 +99,8 @@ mod tests {
         assert!(check(&update_with(vec![0.0, 1.0]), 2).is_ok());
         assert_eq!(check(&update_with(vec![1.0]), 2).unwrap_err(), "returned weights of length 1 for 2 samples");
         for bad in [1.5, -0.1, f64::NAN] {
-            assert!(check(&update_with(vec![1.0, bad]), 2).unwrap_err().starts_with("gave sample 1 a weight of"));
+            let message = check(&update_with(vec![1.0, bad]), 2).unwrap_err();
+            assert!(message.starts_with("returned a weight of") && message.contains("for sample 1"), "{message}");
         }
     }
 
