@@ -104,13 +104,13 @@ fn what_cannot_be_audited_is_refused_with_what_to_do() {
         let message = sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
         assert!(squeezed(&message).contains(&squeezed(said)), "{message}");
     };
-    refused(&["audit", "runs"], &format!("a run below it is `{run}`"));
+    refused(&["audit", "runs"], &format!("did you mean `{run}`?"));
     refused(&["audit", "rums"], "there is no folder `rums`");
     refused(&["audit", &run, "--apply", "x.csv", "--relabel-above", "90"], "a share from 0 to 1");
     let recipe = format!("{run}/recipe.toml");
     let other = sandbox.read(&recipe).replace("jitter = 0.5", "jitter = 0.6");
     sandbox.write(&recipe, other);
-    refused(&["audit", &run], "the data have changed since");
+    refused(&["audit", &run], "the data has changed since");
     std::fs::remove_file(sandbox.path(format!("{run}/result.json"))).unwrap();
     refused(&["audit", &run], "is not finished");
 }

@@ -193,7 +193,7 @@ fn what_cannot_be_embedded_or_exported_is_explained() {
     let sandbox = sandbox();
     let fails = |args: &[&str]| sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
     let no_run = fails(&["embed", "pictures", "--images", "pictures", "--out", "x.safetensors"]);
-    assert!(no_run.contains("is not the folder of a run"), "{no_run}");
+    assert!(no_run.contains("is not a run folder"), "{no_run}");
     let nothing = fails(&["embed", "nothing", "--images", "pictures", "--out", "x.safetensors"]);
     assert!(nothing.contains("nothing"), "{nothing}");
     let run = run(&sandbox, "runs", &["train.epochs=0"]);

@@ -43,7 +43,7 @@ fn files_that_are_no_libraries_are_refused() {
     refused(&sandbox, &sandbox.path("folder.so"), &["is a folder"]);
 
     let good = std::fs::read(raw("")).unwrap();
-    refused(&sandbox, &sandbox.write("half.so", &good[..good.len() / 4]), &["is cut short"]);
+    refused(&sandbox, &sandbox.write("half.so", &good[..good.len() / 4]), &["is truncated"]);
     let mut other = good;
     other[18..20].copy_from_slice(&243u16.to_le_bytes());
     refused(&sandbox, &sandbox.write("riscv.so", other), &["is a library for riscv64"]);
@@ -55,13 +55,13 @@ fn headers_and_records_that_do_not_fit_are_refused() {
     for (fault, words) in [
         ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V1`", "export_plugin"]),
         ("MAGIC", ["starts with `CARRIAGE` instead of `CURRICLE`", "export"]),
-        ("ABI", ["speaks version 2.0 of the plugin interface", "this program speaks 1"]),
-        ("SHORT_HEADER", ["has a header of 40 bytes", "96 are needed"]),
+        ("ABI", ["uses version 2.0 of the plugin ABI", "this program uses version 1"]),
+        ("SHORT_HEADER", ["has a header of 40 bytes", "at least 96"]),
         ("NULL_VISIT", ["has a null `visit`", "header"]),
         ("LIBTORCH", ["was built for libtorch 1.0.0", "runs libtorch 2.13.0"]),
         ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
-        ("TARGET", ["was built for vax-vms", "build it again"]),
-        ("VISIT_FAILS", ["not today", "cannot show its components"]),
+        ("TARGET", ["was built for vax-vms", "rebuild it"]),
+        ("VISIT_FAILS", ["not today", "cannot list its components"]),
         ("NULL_COMPONENT", ["showed a null component", "author"]),
         ("NO_COMPONENTS", ["has no components", "author"]),
         ("TWICE", ["has two components", "`raw`"]),
@@ -71,7 +71,7 @@ fn headers_and_records_that_do_not_fit_are_refused() {
         ("SHORT_TABLE", ["loss `raw` has a table of 16 bytes", "32 are needed"]),
         ("UNKNOWN_KIND", ["unknown kind `optimizer`", "`raw`"]),
         ("NAME_NOT_UTF8", ["the name of a component is not valid UTF-8", "author"]),
-        ("NAME_NO_NAME", ["called `raw loss`", "is not a name"]),
+        ("NAME_NO_NAME", ["invalid name", "`raw loss`"]),
         ("SCHEMA_NOT_JSON", ["loss `raw`", "schema is not JSON"]),
         ("SCHEMA_NO_OBJECT", ["loss `raw`", "does not describe an object"]),
         ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
@@ -152,10 +152,10 @@ fn losses_that_misbehave_end_the_run_in_words() {
         ("panic in check", 2, "panicked: asked to panic in check"),
         ("error", 1, "asked to fail"),
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
-        ("shape", 1, "must return one number, not a tensor of shape [6, 6]"),
-        ("type", 1, "returned a number of type Double"),
+        ("shape", 1, "must return a scalar, not a tensor of shape [6, 6]"),
+        ("type", 1, "returned a scalar of type Double"),
         ("nan", 1, "not finite in epoch 1, step 1"),
-        ("no gradient", 1, "not connected to the embeddings"),
+        ("no gradient", 1, "detached from the embeddings"),
         ("undeclared", 1, "tensor `nothing` was used but not declared"),
         ("negative shape", 1, "tensor `t`"),
         ("twice", 1, "tensor `t`"),
@@ -176,7 +176,7 @@ fn losses_that_misbehave_end_the_run_in_words() {
     // On another device than the CPU a loss cannot come home.
     sandbox.write("r.toml", recipe("name = \"hostile_loss\"\nfault = \"device\"", SAMPLER, WEIGHTS));
     let args = ["run", "r.toml", "--plugin", text(&library), "--force", "--device", "cuda"];
-    fails_with(&sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a number on Cpu"]);
+    fails_with(&sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a scalar on Cpu"]);
 }
 
 #[test]
@@ -186,10 +186,10 @@ fn samplers_that_misbehave_end_the_run_in_words() {
     for (fault, code, words) in [
         ("panic in batches", 1, "panicked: asked to panic in batches"),
         ("panic in batch_size", 2, "panicked: asked to panic in batch_size"),
-        ("too large", 1, "named sample 24 in batch 1"),
-        ("negative", 1, "named sample -1 in batch 1"),
-        ("no batches", 1, "gave no batch"),
-        ("empty batch", 1, "gave an empty batch (2 of 2)"),
+        ("too large", 1, "put sample 24 in batch 1"),
+        ("negative", 1, "put sample -1 in batch 1"),
+        ("no batches", 1, "returned no batches"),
+        ("empty batch", 1, "returned an empty batch (2 of 2)"),
     ] {
         let sampler = format!("name = \"hostile_sampler\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(LOSS, &sampler, WEIGHTS));
@@ -206,12 +206,12 @@ fn weight_schemes_that_misbehave_end_the_run_in_words() {
         ("panic in tensors", 1, "asked to panic in tensors"),
         ("panic in needs_embeddings", 2, "panicked: asked to panic in needs_embeddings"),
         ("panic in is_uniform", 2, "panicked: asked to panic in is_uniform"),
-        ("too few", 1, "gave 23 weights for 24 samples"),
-        ("too many", 1, "gave 25 weights for 24 samples"),
-        ("above 1", 1, "gave sample 3 the weight 1.5"),
-        ("below 0", 1, "gave sample 3 the weight -0.5"),
-        ("nan", 1, "gave sample 3 the weight NaN"),
-        ("short column", 1, "gave 1 values of `c` for 24 samples"),
+        ("too few", 1, "returned weights of length 23 for 24 samples"),
+        ("too many", 1, "returned weights of length 25 for 24 samples"),
+        ("above 1", 1, "returned a weight of 1.5 for sample 3"),
+        ("below 0", 1, "returned a weight of -0.5 for sample 3"),
+        ("nan", 1, "returned a weight of NaN for sample 3"),
+        ("short column", 1, "returned column `c` of length 1 for 24 samples"),
     ] {
         let weights = format!("name = \"hostile_weights\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(LOSS, SAMPLER, &weights));

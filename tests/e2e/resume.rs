@@ -110,7 +110,7 @@ fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
 }
 
 #[test]
-fn a_run_begun_with_other_data_is_not_gone_on_with() {
+fn a_run_started_with_different_data_is_not_resumed() {
     let sandbox = sandbox("f32");
     let mut child = start(&sandbox);
     wait_for_lines(&sandbox, &mut child, 20);
@@ -123,6 +123,6 @@ fn a_run_begun_with_other_data_is_not_gone_on_with() {
     std::fs::write(&manifest, json.to_string()).unwrap();
     let refused = sandbox.curricle(RUN).assert().code(1);
     let message = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(message.contains("begun with another data") && message.contains("--force"), "{message}");
+    assert!(message.contains("started with different data") && message.contains("--force"), "{message}");
     sandbox.curricle(RUN.into_iter().chain(["--force"])).assert().success();
 }

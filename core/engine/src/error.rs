@@ -1,23 +1,23 @@
-//! What can go wrong, and which exit code it has.
+//! The engine's errors and their exit codes.
 
 use curricle_recipe::{Problems, Refusal};
 use curricle_record::{self as record, Exit};
 use curricle_sdk::guard;
 use std::path::{Path, PathBuf};
 
-/// Result of everything in the engine.
+/// The engine's result type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the engine could not do what it was asked for.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recipe has problems; all of them are listed.
     #[error(transparent)]
     Recipe(#[from] Problems),
-    /// The command cannot be carried out as typed.
+    /// The command was used incorrectly.
     #[error("{0}")]
     Usage(String),
-    /// A file could not be read, written or understood, or another process is using it.
+    /// A file could not be read or written.
     #[error(transparent)]
     Record(#[from] record::Error),
     /// Embeddings could not be evaluated.
@@ -30,32 +30,32 @@ pub enum Error {
         kind: curricle_sdk::Kind,
         /// Its name.
         name: String,
-        /// What it said.
+        /// Its error.
         source: curricle_sdk::Error,
     },
-    /// A component of a library failed.
+    /// A plugin's component failed.
     #[error("plugin `{path}`: {source}")]
     Plugin {
-        /// The library.
+        /// The plugin.
         path: PathBuf,
-        /// What its component said.
+        /// The component's error.
         source: Box<Error>,
     },
     /// libtorch failed outside a component.
     #[error("while {during}: {source}")]
     Torch {
-        /// What was going on.
+        /// The operation that failed.
         during: &'static str,
-        /// What it said.
+        /// libtorch's error.
         source: curricle_sdk::Error,
     },
-    /// The memory of a device was not enough; says for what, and what to change.
+    /// A device is out of memory; the message says what needed it and how to reduce it.
     #[error("{0}")]
     OutOfMemory(String),
     /// Stopped by a signal; a checkpoint was written.
-    #[error("interrupted; run the same command again to go on from `{0}`")]
+    #[error("interrupted; run the same command again to resume `{0}`")]
     Interrupted(PathBuf),
-    /// Something is wrong and the command has said so already; only the exit code is left.
+    /// The command has already reported the problem; only the exit code is left.
     #[error("failed")]
     Reported(Exit),
     /// Anything else that ends a run.
@@ -64,7 +64,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// How the program ends with this error.
+    /// The program's exit code: 2 for errors in the command line or the recipe, 69 for a run that
+    /// another process is working on, 75 for an interrupted run that can be resumed, 1 otherwise.
     pub fn exit(&self) -> Exit {
         match self {
             Error::Recipe(_) | Error::Usage(_) => Exit::Usage,
@@ -75,7 +76,7 @@ impl Error {
         }
     }
 
-    /// A failed file operation, for use with `map_err`.
+    /// Creates an [`Error::File`], for use with `map_err`.
     pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let failed = record::Error::file(action, path);
         move |source| failed(source).into()
@@ -94,7 +95,7 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Calls `work` and returns a panic in it as an error. Most functions of tch panic where libtorch fails.
+/// Calls `work` and returns a panic in it as an error. Most tch functions panic when libtorch fails.
 pub fn caught<T>(during: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     guard(|| Ok(work())).map_err(|source| Error::Torch { during, source })?
 }
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_an_error_and_errors_stay_what_they_are() {
+    fn a_panic_becomes_an_error_and_errors_pass_through() {
         let sizes = [2, -1];
         let panicked = caught("trying", || Ok(tch::Tensor::zeros(sizes, tch::kind::FLOAT_CPU)));
         assert!(panicked.unwrap_err().to_string().starts_with("while trying: "));

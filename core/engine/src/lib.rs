@@ -1,9 +1,8 @@
-//! From a resolved recipe to a finished run.
+//! The engine: turns a recipe into a finished run.
 //!
-//! Data flows one way: [`data`] (and label noise) → sampler → [`backbone`] → loss and weights →
-//! [`train`] → evaluation → [`track`] → result, held together by [`run`]. Text becomes a recipe in
-//! `curricle-recipe`; what needs components or a network to be checked is checked in
-//! [`preflight`]. Modules use only the modules above them in the list of `docs/architecture.md`.
+//! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
+//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
+//! result. [`run`] drives all of it; [`report`] turns results into tables and figures.
 
 pub mod audit;
 pub mod backbone;

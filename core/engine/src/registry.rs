@@ -1,4 +1,4 @@
-//! Which components there are.
+//! The registry of built-in and plugin components.
 
 use crate::plugin::{self, Plugin};
 use curricle_recipe::{ComponentSchema, Refusal};
@@ -56,7 +56,7 @@ impl RegisteredComponent {
     }
 }
 
-/// All components a recipe can name, sorted by kind and name.
+/// All components that a recipe can use, sorted by kind and name.
 #[derive(Debug, Clone)]
 pub struct Registry {
     entries: Vec<RegisteredComponent>,
@@ -70,7 +70,7 @@ impl Registry {
         Self { entries, plugins: Vec::new() }
     }
 
-    /// The built-in components and those of these libraries.
+    /// The built-in components and those of these plugins.
     pub fn with_plugins<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Refusal> {
         let mut registry = Self::built_in();
         for path in paths {
@@ -79,7 +79,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Loads a library and adds its components. Adding the same library again changes nothing.
+    /// Loads a plugin and adds its components. Adding the same plugin again has no effect.
     pub fn add_plugin(&mut self, path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
         let plugin = plugin::open(path, pin)?;
         if self.plugins.iter().any(|known| known.sha256 == plugin.sha256) {
@@ -87,8 +87,8 @@ impl Registry {
         }
         for Component { kind, name, .. } in &plugin.components {
             if let Some(other) = self.find(*kind, name) {
-                let what = format!("has a {kind} `{name}`, and there is another one {}", other.origin);
-                return Err(Refusal::new(path, what, "rename one of them, or leave one of the libraries out"));
+                let what = format!("has a {kind} `{name}`, but there is already one {}", other.origin);
+                return Err(Refusal::new(path, what, "rename one of them, or remove one of the plugins"));
             }
         }
         let origin = ComponentOrigin::Plugin(Arc::clone(&plugin));
@@ -100,12 +100,12 @@ impl Registry {
         Ok(plugin)
     }
 
-    /// The libraries whose components are here, in the order they were added.
+    /// The loaded plugins, in the order they were added.
     pub fn plugins(&self) -> &[Arc<Plugin>] {
         &self.plugins
     }
 
-    /// The library that a component comes from, if it is not built in.
+    /// The plugin that a component comes from, if it is not built in.
     pub fn plugin_of(&self, kind: Kind, name: &str) -> Option<&Arc<Plugin>> {
         match &self.find(kind, name)?.origin {
             ComponentOrigin::BuiltIn => None,
@@ -123,22 +123,22 @@ impl Registry {
         self.entries.iter().filter(move |e| e.component.kind == kind)
     }
 
-    /// The component of that kind and name.
+    /// The component with this kind and name.
     pub fn find(&self, kind: Kind, name: &str) -> Option<&RegisteredComponent> {
         self.of_kind(kind).find(|e| e.component.name == name)
     }
 
-    /// Makes a loss from settings.
+    /// Creates a loss from settings.
     pub fn loss(&self, name: &str, settings: &Value) -> Result<Box<dyn Loss>> {
         self.known(Kind::Loss, name)?.component.factory.loss(settings)
     }
 
-    /// Makes a sampler from settings.
+    /// Creates a sampler from settings.
     pub fn sampler(&self, name: &str, settings: &Value) -> Result<Box<dyn Sampler>> {
         self.known(Kind::Sampler, name)?.component.factory.sampler(settings)
     }
 
-    /// Makes a weight scheme from settings.
+    /// Creates a weight scheme from settings.
     pub fn weights(&self, name: &str, settings: &Value) -> Result<Box<dyn WeightScheme>> {
         self.known(Kind::Weights, name)?.component.factory.weights(settings)
     }
@@ -146,7 +146,7 @@ impl Registry {
     fn known(&self, kind: Kind, name: &str) -> Result<&RegisteredComponent> {
         self.find(kind, name).ok_or_else(|| {
             let names: Vec<_> = self.of_kind(kind).map(|e| e.component.name).collect();
-            Error::other(format!("there is no {kind} of that name; there are: {}", names.join(", ")))
+            Error::other(format!("there is no {kind} with this name; available: {}", names.join(", ")))
         })
     }
 }

@@ -1,21 +1,21 @@
-//! Ctrl-C and SIGTERM.
+//! Stopping on Ctrl-C and SIGTERM.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Signals so close together are one request: a job scheduler signals a script and its children,
-/// and the script hands its own on.
+/// Signals this close together are one request: a job scheduler signals a script and its children,
+/// and the script forwards its own signal.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Evaluations are not cut short, so stopping may take a while.
-const HEARD: &[u8] = b"\nstopping after what is going on; Ctrl-C again ends the program at once\n";
+/// Evaluations are not interrupted, so stopping may take a while.
+const HEARD: &[u8] = b"\nstopping after the current step or evaluation; press Ctrl-C again to quit immediately\n";
 
-/// Whether somebody asked the run to stop.
+/// A request to stop the run.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    /// Milliseconds since `made` at which the first request came; the largest number for none.
+    /// Milliseconds from `made` to the first request; `u64::MAX` if there is none.
     first: Arc<AtomicU64>,
     made: Instant,
 }
@@ -27,8 +27,8 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Listens to Ctrl-C and SIGTERM. The first asks the run to write a checkpoint and leave; a
-    /// second one, a moment later, ends the program at once.
+    /// Listens for Ctrl-C and SIGTERM. The first signal asks the run to write a checkpoint and exit; a
+    /// second one, more than a moment later, ends the program immediately.
     pub fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
         let watched = std::io::stderr().is_terminal();
@@ -40,11 +40,11 @@ impl Stop {
                     signal_hook::low_level::exit(128 + signal);
                 }
                 if first && watched {
-                    // SAFETY: the pointer and the length belong together.
+                    // SAFETY: the pointer and the length are those of one slice.
                     unsafe { libc::write(libc::STDERR_FILENO, HEARD.as_ptr().cast(), HEARD.len()) };
                 }
             };
-            // SAFETY: the action reads the clock, changes an atomic number, writes to a file and may end
+            // SAFETY: the action reads the clock, changes an atomic, writes to a file descriptor and may end
             // the process, all of which are allowed in a signal handler.
             unsafe { signal_hook::low_level::register(signal, action)? };
         }
@@ -61,7 +61,7 @@ impl Stop {
         self.first.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Notes a request; false if it comes after the first one and is not part of it.
+    /// Records a request; false if it is a second one rather than part of the first.
     fn note(&self) -> bool {
         let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         match self.first.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed) {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_at_the_same_moment_are_one_and_a_later_one_is_another() {
+    fn simultaneous_requests_count_as_one_and_a_later_one_as_another() {
         let stop = Stop::default();
         assert!(!stop.requested());
         assert!(stop.note() && stop.note() && stop.requested());

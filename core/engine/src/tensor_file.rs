@@ -1,4 +1,4 @@
-//! Safetensors files: the one reader and the one writer.
+//! Safetensors files with metadata.
 
 use crate::{Error, Result};
 use safetensors::{Dtype, View};
@@ -7,17 +7,17 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
-/// What a file says about its tensors.
+/// The metadata of a safetensors file.
 pub type Metadata = HashMap<String, String>;
 
-/// The bytes of a safetensors file; tensors may be on any device.
+/// Serialises tensors and metadata as a safetensors file.
 pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
     let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Contents::new(tensor)?)));
     let entries = entries.collect::<Result<Vec<_>>>()?;
     safetensors::serialize(entries, metadata).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
 }
 
-/// The tensors of a file, on the CPU, and what it says about them.
+/// Reads a file's tensors, on the CPU, and its metadata.
 pub fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |e: &dyn std::fmt::Display| Error::format(path, format!("is not a safetensors file: {e}"));
@@ -76,15 +76,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tensors_and_what_is_said_about_them_come_back() {
+    fn tensors_and_metadata_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.safetensors");
         let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0]).view([2, 2]).tr();
-        let said: Metadata = [("backbone".to_string(), "conv4".to_string())].into();
-        std::fs::write(&path, to_bytes(&[("a.b".into(), tensor.shallow_clone())], Some(said.clone())).unwrap())
+        let expected: Metadata = [("backbone".to_string(), "conv4".to_string())].into();
+        std::fs::write(&path, to_bytes(&[("a.b".into(), tensor.shallow_clone())], Some(expected.clone())).unwrap())
             .unwrap();
         let (tensors, metadata) = read(&path).unwrap();
         assert_eq!(tensors["a.b"], tensor);
-        assert_eq!(metadata, said);
+        assert_eq!(metadata, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Event files, read back by TensorBoard itself.
+//! Reads event files back with TensorBoard.
 
 use curricle_engine::track::hparams::write_experiment;
 use curricle_engine::track::{HParams, Picture, Status, Tracker};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What TensorBoard's reader finds in a log folder.
+/// The contents of a log folder according to TensorBoard's reader.
 fn read_back(folder: &Path) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = std::env::var_os("CURRICLE_PYTHON").map_or_else(|| root.join(".venv/bin/python"), PathBuf::from);
@@ -22,7 +22,7 @@ fn read_back(folder: &Path) -> Value {
 }
 
 #[test]
-fn everything_a_run_writes_is_found() {
+fn tensorboard_reads_everything_a_run_writes() {
     let folder = tempfile::tempdir().unwrap();
     let mut tracker = Tracker::create(folder.path(), None).unwrap();
     let params = json!({"loss": {"name": "ms", "alpha": 2.0}, "train": {"nesterov": true}});
@@ -57,7 +57,7 @@ fn everything_a_run_writes_is_found() {
 }
 
 #[test]
-fn a_resumed_run_shows_no_point_twice() {
+fn a_resumed_run_has_no_duplicate_points() {
     let folder = tempfile::tempdir().unwrap();
     let run = |resume: Option<u64>, steps: std::ops::RangeInclusive<u64>, value: f64| {
         let mut tracker = Tracker::create(folder.path(), resume).unwrap();
@@ -81,11 +81,11 @@ fn a_resumed_run_shows_no_point_twice() {
     for tag in ["train/loss", "weights/all"] {
         assert_eq!(found["server_steps"][tag], (1..=10).collect::<Value>(), "{tag}");
     }
-    assert_eq!(found["hparams"], json!({}), "nobody said that the run ended");
+    assert_eq!(found["hparams"], json!({}), "the run did not end");
 }
 
 #[test]
-fn a_comparison_has_a_column_for_every_setting_of_every_run() {
+fn an_experiment_has_a_column_for_every_setting_of_every_run() {
     let folder = tempfile::tempdir().unwrap();
     let runs = [json!({"loss": {"alpha": 2.0}}), json!({"loss": {"eta": 1.0}})];
     let runs = runs.map(|settings| HParams::from_settings("group", &settings));
@@ -95,7 +95,7 @@ fn a_comparison_has_a_column_for_every_setting_of_every_run() {
 }
 
 #[test]
-fn a_hundred_thousand_scalars_are_all_there() {
+fn a_hundred_thousand_scalars_are_all_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut tracker = Tracker::create(folder.path(), None).unwrap();
     for step in 0..100_000 {

@@ -1,4 +1,4 @@
-//! Threads are set once in a process, so this needs a process of its own.
+//! The number of threads is set once per process, so this test needs a separate one.
 
 use curricle_engine::device::set_threads;
 
@@ -8,8 +8,8 @@ fn libtorch_and_rayon_get_the_same_number_once() {
     assert_eq!((tch::get_num_threads(), tch::get_num_interop_threads()), (3, 1));
     assert_eq!(rayon::current_num_threads(), 3);
 
-    assert_eq!(set_threads(Some(3)).unwrap(), 3, "the same again is no change");
+    assert_eq!(set_threads(Some(3)).unwrap(), 3, "setting the same number again is allowed");
     let message = set_threads(Some(2)).unwrap_err().to_string();
     assert!(message.contains("3 threads are at work already"), "{message}");
-    assert_eq!(tch::get_num_threads(), 3, "a refused change changes nothing");
+    assert_eq!(tch::get_num_threads(), 3, "a refused change has no effect");
 }

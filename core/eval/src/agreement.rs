@@ -1,4 +1,4 @@
-//! How well clusters agree with classes: mutual information, normalised and adjusted for chance.
+//! Agreement of clusters with classes: normalised and adjusted mutual information (NMI, AMI).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Agreement {
     pub ami: f64,
 }
 
-/// Compares two partitions, given as the part of each sample (0, 1, …).
+/// Compares two partitions, given as the cluster of each sample (0, 1, …).
 pub(super) fn agreement(a: &[u32], b: &[u32]) -> Agreement {
     let (sizes_a, sizes_b) = (sizes(a), sizes(b));
     if sizes_a.len() <= 1 && sizes_b.len() <= 1 {
@@ -30,7 +30,7 @@ pub(super) fn agreement(a: &[u32], b: &[u32]) -> Agreement {
     }
     let mean_entropy = (entropy(&sizes_a, n) + entropy(&sizes_b, n)) / 2.0;
     let chance = expected_information(&sizes_a, &sizes_b, a.len());
-    // Two partitions into single samples: nothing is left to be explained beyond chance, and the
+    // Two partitions into single samples: nothing remains to be explained beyond chance, and the
     // quotient is 0/0 up to rounding. They agree perfectly.
     let room = mean_entropy - chance;
     let ami = if room.abs() < 1e-12 { 1.0 } else { (information - chance) / room };
@@ -49,9 +49,9 @@ fn entropy(sizes: &BTreeMap<u32, usize>, n: f64) -> f64 {
     -sizes.values().map(|&s| s as f64 / n * (s as f64 / n).ln()).sum::<f64>()
 }
 
-/// `E[I]` over all pairs of partitions with these sizes: the overlap of parts of `a` and `b`
-/// samples is hypergeometric. Thousands of parts have few different sizes, so the sum runs over
-/// pairs of sizes rather than pairs of parts.
+/// `E[I]` over all pairs of partitions with these sizes: the overlap of clusters of `a` and `b` samples
+/// is hypergeometric. Thousands of clusters have few distinct sizes, so the sum runs over pairs of
+/// sizes rather than pairs of clusters.
 fn expected_information(sizes_a: &BTreeMap<u32, usize>, sizes_b: &BTreeMap<u32, usize>, n: usize) -> f64 {
     let log_factorial = log_factorials(n);
     let lf = |x: usize| log_factorial[x];
@@ -80,8 +80,8 @@ fn multiplicities(sizes: &BTreeMap<u32, usize>) -> BTreeMap<usize, usize> {
     times
 }
 
-/// ln 0!, …, ln n!, summed with compensation: plain sums lose digits that the differences above
-/// need.
+/// ln 0!, …, ln n! with compensated (Kahan) summation: plain sums lose digits that the differences
+/// above need.
 fn log_factorials(n: usize) -> Vec<f64> {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     let mut table = vec![0.0];
@@ -103,7 +103,7 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn equal_partitions_agree_perfectly_under_any_names() {
+    fn equal_partitions_agree_perfectly_under_any_numbering() {
         let a = [0, 0, 1, 1, 2, 2, 2];
         let b = [7, 7, 3, 3, 0, 0, 0];
         let Agreement { nmi, ami } = agreement(&a, &b);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_partitions() {
+    fn degenerate_partitions_have_defined_agreement() {
         assert_eq!(agreement(&[0, 0, 0], &[5, 5, 5]), Agreement { nmi: 1.0, ami: 1.0 });
         assert_eq!(agreement(&[0, 1, 2], &[2, 0, 1]).ami, 1.0);
         let one_against_many = agreement(&[0, 0, 0, 0], &[0, 1, 0, 1]);
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn symmetric_bounded_and_blind_to_names(pairs in prop::collection::vec((0u32..6, 0u32..6), 2..60)) {
+        fn agreement_is_symmetric_bounded_and_independent_of_numbering(pairs in prop::collection::vec((0u32..6, 0u32..6), 2..60)) {
             let (a, b): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
             let there = agreement(&a, &b);
             let back = agreement(&b, &a);

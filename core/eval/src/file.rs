@@ -1,4 +1,4 @@
-//! Embeddings from anywhere, in a safetensors file.
+//! Reads embeddings to evaluate from a safetensors file.
 
 use crate::EvalInput;
 use crate::Result;
@@ -10,16 +10,16 @@ use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
-/// The content of a file with `embeddings [N, D]`, `labels [N]` and optionally `query [N]`.
+/// The contents of a file with `embeddings [N, D]`, `labels [N]` and optionally `query [N]`.
 #[derive(Debug)]
 pub struct EmbeddingFile {
-    /// `[N, D]`, as they stand in the file (f16, bf16, f32 or f64), on the device asked for.
+    /// `[N, D]`, in the file's precision (f16, bf16, f32 or f64), on the requested device.
     pub embeddings: Tensor,
     /// The class of each sample.
     pub labels: Vec<i64>,
-    /// Samples that search, if the file says so.
+    /// Mask of the samples used as queries, if the file has one.
     pub query: Option<Vec<bool>>,
-    /// Whether the embeddings have another norm than 1, so that the evaluation normalises them.
+    /// Whether the norms of the embeddings differ from 1, so that the evaluation normalises them.
     pub needs_normalising: bool,
 }
 
@@ -30,7 +30,7 @@ impl EmbeddingFile {
         Self::parse(&bytes, device).map_err(|message| record::Error::format(path, message).into())
     }
 
-    /// What to hand to [`super::evaluate`].
+    /// The input for [`super::evaluate`].
     pub fn input(&self) -> EvalInput<'_> {
         EvalInput { embeddings: &self.embeddings, labels: &self.labels, query: self.query.as_deref() }
     }
@@ -71,10 +71,10 @@ fn read_floats(view: &TensorView, device: Device) -> Result<Tensor, String> {
         other => return Err(format!("`embeddings` are {other}; they must be F16, BF16, F32 or F64")),
     };
     let [samples, dimensions] = view.shape() else {
-        return Err(format!("`embeddings` have shape {:?}; `[samples, dimensions]` is needed", view.shape()));
+        return Err(format!("`embeddings` has shape {:?}; it must be `[samples, dimensions]`", view.shape()));
     };
     if *samples == 0 || *dimensions == 0 {
-        return Err(format!("`embeddings` have shape {:?}: there is nothing to evaluate", view.shape()));
+        return Err(format!("`embeddings` has shape {:?}: there is nothing to evaluate", view.shape()));
     }
     let size: Vec<i64> = view.shape().iter().map(|&s| s as i64).collect();
     guard(|| Ok(Tensor::f_from_data_size(view.data(), &size, kind)?.f_to_device(device)?)).map_err(|e| e.to_string())
@@ -84,7 +84,7 @@ fn check_length(name: &str, view: &TensorView, samples: usize) -> Result<(), Str
     if view.shape() == [samples] {
         return Ok(());
     }
-    Err(format!("`{name}` has shape {:?}; with {samples} embeddings `[{samples}]` is needed", view.shape()))
+    Err(format!("`{name}` has shape {:?}; it must be `[{samples}]`, one per embedding", view.shape()))
 }
 
 fn read_integers(name: &str, view: &TensorView) -> Result<Vec<i64>, String> {
@@ -100,7 +100,7 @@ fn read_integers(name: &str, view: &TensorView) -> Result<Vec<i64>, String> {
         Dtype::I16 => numbers(data, i16::from_le_bytes).map(i64::from).collect(),
         Dtype::U32 => numbers(data, u32::from_le_bytes).map(i64::from).collect(),
         Dtype::I32 => numbers(data, i32::from_le_bytes).map(i64::from).collect(),
-        // Labels are names: only whether two are the same matters, so wrapping is harmless.
+        // Labels are only compared for equality, so wrapping is harmless.
         Dtype::U64 => numbers(data, u64::from_le_bytes).map(|v| v as i64).collect(),
         Dtype::I64 => numbers(data, i64::from_le_bytes).collect(),
         other => return Err(format!("`{name}` are {other}; they must be integers, e.g. I64")),
@@ -110,7 +110,7 @@ fn read_integers(name: &str, view: &TensorView) -> Result<Vec<i64>, String> {
 fn read_flags(view: &TensorView) -> Result<Vec<bool>, String> {
     match view.dtype() {
         Dtype::BOOL | Dtype::U8 => Ok(view.data().iter().map(|&v| v != 0).collect()),
-        other => Err(format!("`query` is {other}; it must be BOOL or U8, true for samples that search")),
+        other => Err(format!("`query` is {other}; it must be BOOL or U8, true for queries")),
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn half_precision_counts_as_unit_norm() {
+    fn half_precision_embeddings_count_as_unit_norm() {
         let unit = Tensor::from_slice(&[0.6_f32, 0.8, 1.0, 0.0]).to_kind(Kind::Half);
         let mut data = vec![0; 8];
         unit.copy_data_u8(&mut data, 4);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong_with_which_tensor() {
+    fn errors_name_the_tensor_and_the_problem() {
         let labels = || ("labels", Dtype::U8, [2_usize].as_slice(), vec![0, 1]);
         let error = |tensors: &[(&str, Dtype, &[usize], Vec<u8>)]| parse(tensors).unwrap_err();
         assert_eq!(
@@ -174,9 +174,9 @@ mod tests {
         );
         assert!(error(&[two_points()]).starts_with("has no tensor `labels`"));
         assert!(error(&[("embeddings", Dtype::U8, &[2, 1], vec![0, 1]), labels()]).contains("`embeddings` are U8"));
-        assert!(error(&[("embeddings", Dtype::F32, &[2], f32s(&[1.0; 2])), labels()]).contains("have shape [2]"));
+        assert!(error(&[("embeddings", Dtype::F32, &[2], f32s(&[1.0; 2])), labels()]).contains("has shape [2]"));
         let three = ("labels", Dtype::U8, [3_usize].as_slice(), vec![0; 3]);
-        assert_eq!(error(&[two_points(), three]), "`labels` has shape [3]; with 2 embeddings `[2]` is needed");
+        assert_eq!(error(&[two_points(), three]), "`labels` has shape [3]; it must be `[2]`, one per embedding");
         assert!(error(&[two_points(), ("labels", Dtype::F32, &[2], f32s(&[0.0; 2]))]).contains("must be integers"));
         let nan = ("embeddings", Dtype::F32, [2_usize, 1].as_slice(), f32s(&[1.0, f32::NAN]));
         assert!(error(&[nan, labels()]).starts_with("row 1 of the embeddings contains NaN"));

@@ -1,7 +1,7 @@
-//! How good are embeddings? Recall@K, R-precision, MAP@R, NMI and AMI.
+//! Evaluates embeddings: Recall@K, R-precision, MAP@R, NMI and AMI.
 //!
-//! Exact and repeatable: the same embeddings give the same numbers on every device and with any
-//! number of threads, ties included (`space.rs` says how). Nothing of size N×N is ever held.
+//! Exact and reproducible: the same embeddings give the same metrics on every device and with any
+//! number of threads, even with ties (see `space.rs`). The N×N similarity matrix is never held.
 
 mod agreement;
 mod error;
@@ -28,12 +28,13 @@ use tch::Tensor;
 /// What to evaluate.
 #[derive(Debug, Clone, Copy)]
 pub struct EvalInput<'a> {
-    /// Embeddings `[N, D]`, any floating-point kind, on any device. Other norms than 1 are
-    /// normalised.
+    /// Embeddings `[N, D]` of any floating-point kind, on any device. They are normalised to unit
+    /// norm.
     pub embeddings: &'a Tensor,
-    /// The class of each sample; any numbers.
+    /// The class of each sample; any integers.
     pub labels: &'a [i64],
-    /// Samples that search, all others being searched. `None`: each searches all others.
+    /// Mask of the queries; all other samples are the gallery. `None`: each sample is a query against
+    /// all others.
     pub query: Option<&'a [bool]>,
 }
 
@@ -42,7 +43,7 @@ pub struct EvalInput<'a> {
 pub struct EvalOptions {
     /// The values of K for Recall@K.
     pub recall_at: Vec<usize>,
-    /// How to cluster for NMI and AMI; `None` leaves them out.
+    /// How to cluster for NMI and AMI; `None` skips them.
     pub cluster: Option<ClusterOptions>,
 }
 
@@ -52,13 +53,13 @@ impl Default for EvalOptions {
     }
 }
 
-/// How to cluster for NMI and AMI. There are as many clusters as classes, over all samples,
-/// queries and references alike.
+/// How to cluster for NMI and AMI. There are as many clusters as classes, over all samples, queries
+/// and gallery.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterOptions {
-    /// Restarts of k-means over which NMI, AMI and inertia are averaged.
+    /// Number of k-means restarts over which NMI, AMI and inertia are averaged.
     pub restarts: usize,
-    /// Seed of all of them.
+    /// Seed of the restarts.
     pub seed: u64,
 }
 
@@ -75,7 +76,7 @@ pub fn evaluate(input: &EvalInput, options: &EvalOptions) -> Result<Metrics> {
 
 /// The `k` nearest samples of each of `queries`, nearest first, with their cosine similarity.
 ///
-/// With a `query` mask as in [`EvalInput`], only samples outside the mask are found.
+/// With a `query` mask as in [`EvalInput`], only gallery samples are found.
 pub fn neighbours(
     embeddings: &Tensor,
     query: Option<&[bool]>,
@@ -109,13 +110,13 @@ fn evaluate_by(input: &EvalInput, options: &EvalOptions, path: Path) -> Result<M
     }
     let (classes, count) = compact(input.labels);
     if count < 2 {
-        return Err(Error::Input("all labels are the same; there is nothing to tell apart with one class".into()));
+        return Err(Error::Input("all labels are the same; the evaluation needs at least two classes".into()));
     }
     let references = references(space.len(), input.query);
     let mut sizes = vec![0_usize; count];
     references.iter().for_each(|&r| sizes[classes[r as usize] as usize] += 1);
 
-    // In the symmetric protocol queries without a partner stay in the matrix and want nothing.
+    // In the symmetric protocol, queries whose class has no other sample stay in the matrix with 0 wanted.
     let queries: Vec<u32> = match input.query {
         Some(query) => (0..).zip(query).filter(|(_, is_query)| **is_query).map(|(i, _)| i).collect(),
         None => references.clone(),
@@ -185,17 +186,17 @@ fn check_lengths(samples: usize, labels: Option<&[i64]>, query: Option<&[bool]>)
     for (what, length) in lengths {
         if let Some(length) = length.filter(|&length| length != samples) {
             return Err(Error::Input(format!(
-                "there are {samples} embeddings but {length} {what}; one each is needed"
+                "there are {samples} embeddings but {length} {what}; there must be one per embedding"
             )));
         }
     }
     if query.is_some_and(|query| !query.contains(&true) || !query.contains(&false)) {
-        return Err(Error::Input("the query mask needs samples that search and samples to be found".into()));
+        return Err(Error::Input("the query mask needs both queries and gallery samples".into()));
     }
     Ok(())
 }
 
-/// The samples that can be found.
+/// The gallery samples, among which queries search.
 fn references(samples: usize, query: Option<&[bool]>) -> Vec<u32> {
     (0..samples as u32).filter(|&i| query.is_none_or(|query| !query[i as usize])).collect()
 }

@@ -1,19 +1,19 @@
 //! Recall@K, R-precision and MAP@R from ranked neighbours.
 
-/// What one query's ranking amounts to.
+/// The metrics of one query's ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranked {
-    /// How many neighbours come before the first one of the query's class.
+    /// Number of neighbours before the first one of the query's class.
     pub misses: Option<usize>,
-    /// r/R: the share of the query's class among the R nearest.
+    /// r/R: the fraction of the R nearest that are of the query's class.
     pub r_precision: f64,
-    /// (1/R) Σ_{i≤R} P(i)·[i-th is of the query's class].
+    /// (1/R) Σ_{i≤R} P(i)·[the i-th is of the query's class].
     pub average_precision: f64,
 }
 
 impl Ranked {
-    /// From whether each neighbour, nearest first, is of the query's class, and R, the number of
-    /// references of that class.
+    /// `matches` says for each neighbour, nearest first, whether it is of the query's class; `relevant`
+    /// is R, the number of references of that class.
     pub fn new(matches: impl Iterator<Item = bool>, relevant: usize) -> Self {
         let (mut misses, mut found, mut precisions) = (None, 0_usize, 0.0);
         let mut found_in_r = 0;
@@ -33,13 +33,13 @@ impl Ranked {
     }
 }
 
-/// Share of queries with a match among the K nearest.
+/// Fraction of queries with a match among the K nearest.
 pub(super) fn recall_at(k: usize, ranked: &[Ranked]) -> f64 {
     let found = ranked.iter().filter(|r| r.misses.is_some_and(|misses| misses < k)).count();
     found as f64 / ranked.len() as f64
 }
 
-/// Mean over queries, summed in their order.
+/// Mean over queries, summed in order.
 pub(super) fn mean(ranked: &[Ranked], of: impl Fn(&Ranked) -> f64) -> f64 {
     ranked.iter().map(of).sum::<f64>() / ranked.len() as f64
 }
@@ -49,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn worked_example() {
-        // R = 3; right at ranks 2 and 3, and at 5, which is beyond R.
+    fn a_worked_example_gives_the_expected_metrics() {
+        // R = 3; matches at ranks 2 and 3, and at 5, which is beyond R.
         let r = Ranked::new([false, true, true, false, true].into_iter(), 3);
         assert_eq!(r.misses, Some(1));
         assert_eq!(r.r_precision, 2.0 / 3.0);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn recall_counts_queries_with_a_match_in_time() {
+    fn recall_counts_queries_with_a_match_among_the_k_nearest() {
         let at = |misses| Ranked { misses, r_precision: 0.0, average_precision: 0.0 };
         let ranked = [at(Some(0)), at(Some(1)), at(Some(7)), at(None)];
         assert_eq!([1, 2, 7, 8].map(|k| recall_at(k, &ranked)), [0.25, 0.5, 0.5, 0.75]);

@@ -1,23 +1,23 @@
-//! Embeddings as the evaluation sees them: unit norm, and on a grid that makes similarities exact.
+//! Prepares embeddings for evaluation: unit norm, on a grid that makes similarities exact.
 //!
-//! The f32 product of two embeddings depends in its last bits on the shape of the block it was
-//! computed in, on the number of threads and on the device, so two copies of one picture may come
-//! out a little apart, and (i, j) a little apart from (j, i). Rankings would then depend on the
-//! machine wherever two neighbours are (nearly) tied.
+//! The last bits of the f32 product of two embeddings depend on the shape of the block it was computed
+//! in, the number of threads and the device, so two copies of one image may get slightly different
+//! similarities, and so may (i, j) and (j, i). Rankings would then depend on the machine wherever two
+//! neighbours are (nearly) tied.
 //!
-//! Coordinates are therefore rounded to multiples of 2⁻²⁶, which is below the resolution of f32
-//! for all but small coordinates. Products are then multiples of 2⁻⁵² and no partial sum of a
-//! unit vector's products reaches 2, so an f64 dot product is *exact*, in whatever order it is
-//! summed. Fast f32 products find candidates, their error is bounded ([`margin`]), and
-//! candidates that are closer to each other than the bound are told apart by [`dot`].
+//! Coordinates are therefore rounded to multiples of 2⁻²⁶, which is below the resolution of f32 for all
+//! but small coordinates. Products are then multiples of 2⁻⁵², and no partial sum of a unit vector's
+//! products reaches 2, so an f64 dot product is *exact* in any order of summation. Fast f32 products
+//! find candidates, their error is bounded ([`margin`]), and candidates closer to each other than the
+//! bound are compared by [`dot`].
 
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use tch::{Device, Kind, Tensor};
 
-/// Coordinates are multiples of one over this.
+/// Coordinates are multiples of 1 / `GRID`.
 const GRID: f32 = (1u32 << 26) as f32;
-/// Norms further from 1 than this were not meant to be 1; half precision stays well below.
+/// Largest deviation from 1 of a unit norm; half precision stays well below.
 const UNIT_TOLERANCE: f64 = 2e-3;
 
 /// Unit-norm embeddings on the grid.
@@ -25,16 +25,19 @@ pub(super) struct Space {
     /// `[N, D]`, f32, on the device of the embeddings.
     pub points: Tensor,
     host: Tensor,
-    /// Whether the embeddings had another norm than 1.
+    /// Whether the embeddings did not have unit norm.
     pub rescaled: bool,
 }
 
 impl Space {
-    /// Normalises embeddings `[N, D]` of any floating-point kind, or names a row that cannot be.
+    /// Normalises embeddings `[N, D]` of any floating-point kind. The error names a row that has no
+    /// direction.
     pub fn new(embeddings: &Tensor) -> Result<Self> {
         let size = embeddings.size();
         if size.len() != 2 || size[0] == 0 || size[1] == 0 {
-            return Err(Error::Input(format!("embeddings have shape {size:?}, but `[samples, dimensions]` is needed")));
+            return Err(Error::Input(format!(
+                "embeddings have shape {size:?}, but it must be `[samples, dimensions]`"
+            )));
         }
         let (points, host, norms) = guard(|| {
             let (points, norms) = normalise(embeddings);
@@ -58,7 +61,7 @@ impl Space {
         Rows { data: as_slice(&self.host), dim: self.points.size()[1] as usize }
     }
 
-    /// The embeddings of these samples, on the device; the whole set is not copied.
+    /// The embeddings of these samples, on the device. Selecting all samples copies nothing.
     pub fn select(&self, ids: &[u32]) -> Tensor {
         if ids.len() == self.len() && ids.iter().enumerate().all(|(i, &id)| i == id as usize) {
             return self.points.shallow_clone();
@@ -75,15 +78,15 @@ fn check_norms(norms: &[f64]) -> Result<()> {
         }
         if *norm == 0.0 {
             return Err(Error::Input(format!(
-                "row {row} of the embeddings is zero, so its similarity to others is undefined; remove it or embed it again"
+                "row {row} of the embeddings is zero, so its similarities are undefined; remove it or recompute it"
             )));
         }
     }
     Ok(())
 }
 
-/// Unit vectors on the grid, and the norms they had. In f64, since an error in a norm is an error
-/// in all similarities of that sample, and in blocks, since f64 is large.
+/// Unit vectors on the grid, and the original norms. In f64, since an error in a norm affects all
+/// similarities of that sample; in blocks, to save memory.
 fn normalise(embeddings: &Tensor) -> (Tensor, Tensor) {
     const ROWS: i64 = 4096;
     let samples = embeddings.size()[0];
@@ -93,7 +96,7 @@ fn normalise(embeddings: &Tensor) -> (Tensor, Tensor) {
         let rows = ROWS.min(samples - start);
         let block = embeddings.detach().narrow(0, start, rows).to_kind(Kind::Double);
         let norm = block.norm_scalaropt_dim(2, [1i64].as_slice(), true);
-        // To f32 first: of large coordinates the grid is finer than f32.
+        // To f32 first: for large coordinates the grid is finer than f32.
         let unit = (block / &norm).to_kind(Kind::Float);
         points.narrow(0, start, rows).copy_(&((unit * f64::from(GRID)).round() / f64::from(GRID)));
         norms.push(norm.view(-1));
@@ -101,7 +104,7 @@ fn normalise(embeddings: &Tensor) -> (Tensor, Tensor) {
     (points, Tensor::cat(&norms, 0))
 }
 
-/// The nearest number on the grid.
+/// The nearest grid value.
 pub(super) fn round_to_grid(value: f64) -> f32 {
     (value as f32 * GRID).round_ties_even() / GRID
 }
@@ -110,7 +113,7 @@ pub(super) fn round_to_grid(value: f64) -> f32 {
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     data: &'a [f32],
-    /// Dimensions.
+    /// Number of dimensions.
     pub dim: usize,
 }
 
@@ -135,11 +138,11 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
     sums.iter().sum::<f64>() + tail
 }
 
-/// Two f32 similarities of `dim` dimensions that differ by more than this are in the right order.
+/// Two f32 similarities of `dim`-dimensional vectors that differ by more than this are in the right order.
 ///
-/// An f32 dot product of unit vectors is off by at most `dim · 2⁻²⁴` in any order of summation;
-/// two of them by twice that. The four spare units cover norms that are not exactly 1, one term
-/// more, and the rounding of the comparison itself.
+/// An f32 dot product of unit vectors is off by at most `dim · 2⁻²⁴` in any order of summation, the
+/// difference of two by twice that. The additional 4 covers norms that are not exactly 1, one more
+/// term, and the rounding of the comparison itself.
 pub(super) fn margin(dim: usize) -> f32 {
     (dim + 4) as f32 * f32::EPSILON
 }
@@ -148,11 +151,11 @@ pub(super) fn margin(dim: usize) -> f32 {
 pub(super) fn as_slice(tensor: &Tensor) -> &[f32] {
     assert!(
         tensor.is_contiguous() && tensor.kind() == Kind::Float && tensor.device() == Device::Cpu,
-        "a contiguous f32 tensor in host memory"
+        "the tensor must be contiguous f32 in host memory"
     );
-    // SAFETY: a contiguous f32 tensor on the CPU owns `numel` initialised f32 values from
-    // `data_ptr` on, and keeps them for as long as it is borrowed. The evaluation never writes to
-    // a tensor, or to another handle of its memory, while a slice of it is in use.
+    // SAFETY: a contiguous f32 tensor on the CPU owns `numel` initialised f32 values starting at
+    // `data_ptr`, and keeps them as long as it is borrowed. The evaluation never writes to a
+    // tensor, or to another handle of its memory, while a slice of it is in use.
     unsafe { std::slice::from_raw_parts(tensor.data_ptr() as *const f32, tensor.numel()) }
 }
 
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_direction_are_named() {
+    fn rows_without_a_direction_are_named_in_the_error() {
         let mut x = Tensor::ones([4, 3], (Kind::Float, Device::Cpu));
         let _ = x.get(2).zero_();
         assert!(Space::new(&x).err().unwrap().to_string().starts_with("row 2 of the embeddings is zero"));
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn other_norms_are_rescaled_and_reported() {
+    fn embeddings_without_unit_norm_are_rescaled_and_reported() {
         let unit = Tensor::from_slice(&[0.6_f32, 0.8, 1.0, 0.0]).view([2, 2]);
         assert!(!Space::new(&unit).unwrap().rescaled);
         let half = unit.to_kind(Kind::Half);

@@ -1,4 +1,4 @@
-//! Tests of the whole evaluation: against a naive one, against other libraries, and properties.
+//! Tests of the evaluation: against a naive implementation, against other libraries, and properties.
 
 use super::*;
 use curricle_sdk::rng::stream;
@@ -11,7 +11,7 @@ fn ranking_only(recall_at: &[usize]) -> EvalOptions {
     EvalOptions { recall_at: recall_at.to_vec(), cluster: None }
 }
 
-/// Everything against everything, sorted whole, in f64.
+/// All pairs, fully sorted, in f64.
 fn naive(input: &EvalInput, ks: &[usize]) -> Metrics {
     let space = Space::new(input.embeddings).unwrap();
     let (rows, n) = (space.rows(), space.len());
@@ -44,7 +44,8 @@ fn naive(input: &EvalInput, ks: &[usize]) -> Metrics {
     }
 }
 
-/// Noisy classes, with copies and a coarse grid of coordinates if asked for, so that ties abound.
+/// Noisy classes. With `tied`, there are duplicates and coordinates are on a coarse grid, so that there
+/// are many ties.
 fn sample(n: usize, dim: i64, classes: i64, tied: bool, seed: u64) -> (Tensor, Vec<i64>) {
     let mut rng = stream(seed, "test", 0, 0);
     let labels: Vec<i64> = (0..n).map(|_| rng.random_range(0..classes)).collect();
@@ -71,7 +72,7 @@ fn assert_all_agree(input: &EvalInput, recall_at: &[usize]) {
 }
 
 #[test]
-fn both_paths_equal_the_naive_evaluation() {
+fn both_paths_match_the_naive_evaluation() {
     for (n, dim, classes, tied) in [(300, 5, 30, false), (300, 3, 12, true), (2300, 8, 90, false), (1500, 4, 25, true)]
     {
         let (x, labels) = sample(n, dim, classes, tied, 1);
@@ -80,7 +81,7 @@ fn both_paths_equal_the_naive_evaluation() {
 }
 
 #[test]
-fn both_paths_equal_the_naive_evaluation_with_queries_and_a_gallery() {
+fn both_paths_match_the_naive_evaluation_with_queries_and_a_gallery() {
     for (n, tied) in [(400, true), (2600, false)] {
         let (x, labels) = sample(n, 4, n as i64 / 10, tied, 2);
         let query: Vec<bool> = (0..n).map(|i| i % 7 < 3).collect();
@@ -89,29 +90,29 @@ fn both_paths_equal_the_naive_evaluation_with_queries_and_a_gallery() {
 }
 
 #[test]
-fn a_collapsed_network_is_ranked_by_index() {
+fn collapsed_embeddings_are_ranked_by_index() {
     let n = 1300;
     let labels: Vec<i64> = (0..n).map(|i| i % 130).collect();
     let point = Tensor::from_slice(&[0.3_f32, -0.2, 0.9]).view([1, 3]);
     let collapsed = point.repeat([n, 1]);
     assert_all_agree(&EvalInput { embeddings: &collapsed, labels: &labels, query: None }, &[1, 8]);
-    // Almost collapsed: differences of the size of f32 rounding.
+    // Almost collapsed: differences on the order of f32 rounding.
     tch::manual_seed(1);
     let almost = &collapsed + 3e-7 * Tensor::randn([n, 3], (Kind::Float, Device::Cpu));
     assert_all_agree(&EvalInput { embeddings: &almost, labels: &labels, query: None }, &[1, 8]);
 }
 
 #[test]
-fn copies_do_not_hide_each_other_and_a_query_never_finds_itself() {
+fn duplicates_are_found_and_a_query_never_finds_itself() {
     let x = Tensor::from_slice(&[1.0_f32, 0.0, 1.0, 0.0, 0.0, 1.0, 0.6, 0.8]).view([4, 2]);
     let metrics =
         evaluate(&EvalInput { embeddings: &x, labels: &[0, 1, 0, 1], query: None }, &ranking_only(&[1, 2, 3])).unwrap();
-    // 0 finds 1 (its copy, wrong), 3, 2. 1 finds 0, 3. 2 finds 3, 0. 3 finds 2, 0, 1.
+    // 0 finds 1 (its duplicate, of the other class), 3, 2. 1 finds 0, 3. 2 finds 3, 0. 3 finds 2, 0, 1.
     assert_eq!(metrics.recall, [(1, 0.0), (2, 0.5), (3, 1.0)].into());
 }
 
 #[test]
-fn classes_of_one_are_left_out_and_counted() {
+fn single_sample_classes_are_excluded_and_counted() {
     let (x, mut labels) = sample(50, 4, 5, false, 3);
     (labels[7], labels[20]) = (100, -3);
     let metrics = evaluate(&EvalInput { embeddings: &x, labels: &labels, query: None }, &ranking_only(&[1])).unwrap();
@@ -120,7 +121,7 @@ fn classes_of_one_are_left_out_and_counted() {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
@@ -132,7 +133,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn separated_classes_are_perfect() {
+fn separated_classes_get_perfect_metrics() {
     let labels: Vec<i64> = (0..60).map(|i| i % 6 * 10).collect();
     let x = Tensor::eye(6, (Kind::Float, Device::Cpu)).repeat([10, 1]);
     let metrics =
@@ -144,7 +145,7 @@ fn separated_classes_are_perfect() {
 }
 
 #[test]
-fn neighbours_are_ranked_and_stay_outside_the_query_mask() {
+fn neighbours_are_ranked_and_exclude_queries() {
     let x = Tensor::from_slice(&[1.0_f32, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 2.0]).view([4, 2]);
     let found = neighbours(&x, None, &[3, 0], 2).unwrap();
     let indices: Vec<Vec<usize>> = found.iter().map(|f| f.iter().map(|n| n.0).collect()).collect();
@@ -156,12 +157,12 @@ fn neighbours_are_ranked_and_stay_outside_the_query_mask() {
 }
 
 #[test]
-fn unusable_input_is_refused_with_the_reason() {
+fn invalid_input_is_refused_with_the_reason() {
     let (x, labels) = sample(10, 3, 4, false, 5);
     let refuse = |labels: &[i64], query: Option<&[bool]>, k: usize| {
         evaluate(&EvalInput { embeddings: &x, labels, query }, &ranking_only(&[k])).unwrap_err().to_string()
     };
-    assert_eq!(refuse(&labels[1..], None, 1), "there are 10 embeddings but 9 labels; one each is needed");
+    assert_eq!(refuse(&labels[1..], None, 1), "there are 10 embeddings but 9 labels; there must be one per embedding");
     assert!(refuse(&[3; 10], None, 1).starts_with("all labels are the same"));
     assert!(refuse(&(0..10).collect::<Vec<_>>(), None, 1).starts_with("no query has another sample"));
     assert!(refuse(&labels, Some(&[true; 10]), 1).starts_with("the query mask needs"));
@@ -193,13 +194,13 @@ struct GoldenPartitions {
     ami: f64,
 }
 
-/// `tests/golden/eval.py` says where the numbers come from.
+/// Written by `tests/golden/eval.py`, which documents where the numbers come from.
 fn golden() -> Golden {
     serde_json::from_str(include_str!("../../../tests/golden/eval.json")).unwrap()
 }
 
 #[test]
-fn rankings_agree_with_other_libraries() {
+fn ranking_metrics_match_other_libraries() {
     let golden = golden();
     let x = Tensor::from_slice2(&golden.embeddings);
     let protocols =
@@ -218,7 +219,7 @@ fn rankings_agree_with_other_libraries() {
 }
 
 #[test]
-fn mutual_information_agrees_with_other_libraries() {
+fn mutual_information_matches_other_libraries() {
     for expected in golden().partitions {
         let found = agreement(&expected.a, &expected.b);
         assert!((found.nmi - expected.nmi).abs() < 1e-10, "{} {}", found.nmi, expected.nmi);
@@ -230,7 +231,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn order_and_names_of_classes_do_not_matter(seed in 0_u64..1000, n in 30_usize..120) {
+    fn the_order_of_samples_and_the_class_numbers_do_not_matter(seed in 0_u64..1000, n in 30_usize..120) {
         let (x, labels) = sample(n, 6, 6, false, seed);
         let options = ranking_only(&[1, 2, 4, 8]);
         let metrics = evaluate(&EvalInput { embeddings: &x, labels: &labels, query: None }, &options).unwrap();

@@ -17,13 +17,16 @@ pub(crate) fn contradictions(written: Written) -> Vec<Problem> {
     let has_features = matches!(recipe.data, DataRecipe::Features(_));
     let network = recipe.backbone.name();
     if has_features && !takes_features {
-        let problem = written.problem("backbone.name", format!("backbone `{network}` needs images, but `features` has none"));
+        let problem =
+            written.problem("backbone.name", format!("backbone `{network}` needs images, but `features` has none"));
         problems.push(problem.label("only for images").help("use `linear` or `mlp` for features"));
     }
     if takes_features && !has_features {
         let message = format!("backbone `{network}` needs features, but the data source has images");
         let problem = written.problem("backbone.name", message);
-        problems.push(problem.label("only for features").help("use `conv4`, `mobilenet_v2` or another backbone for images"));
+        problems.push(
+            problem.label("only for features").help("use `conv4`, `mobilenet_v2` or another backbone for images"),
+        );
     }
     let has_files = !has_features && !matches!(recipe.data, DataRecipe::Strokes(_));
     if has_files {

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A library that is refused: what is wrong with it, and how to fix it.
+/// A library that cannot be used: what is wrong with it, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
 }
 
 impl Refusal {
-    /// A refused library.
+    /// Creates a refusal.
     pub fn new(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into(), fix: fix.into() }
     }

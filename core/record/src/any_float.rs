@@ -1,10 +1,10 @@
-//! Floats in JSON, for `#[serde(with = …)]`: numbers if they are finite, else strings, for which JSON
-//! has no numbers.
+//! Floats in JSON, for `#[serde(with = …)]`: numbers if finite, else strings, since JSON has no numbers
+//! for NaN and infinity.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::Value;
 
-/// `NaN`, `Infinity` and `-Infinity` are strings.
+/// Writes NaN and ±infinity as `"NaN"`, `"Infinity"` and `"-Infinity"`.
 pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     match value {
         v if v.is_finite() => v.serialize(to),
@@ -14,7 +14,7 @@ pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// The way back.
+/// Reads a number or one of these strings.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let value = Value::deserialize(from)?;
     match value.as_str() {
@@ -32,12 +32,12 @@ pub mod named {
     #[derive(Serialize, Deserialize)]
     struct Named(String, #[serde(with = "super")] f64);
 
-    /// A list of pairs.
+    /// Writes a list of name-value pairs.
     pub fn serialize<S: Serializer>(values: &[(String, f64)], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(values.iter().map(|(name, value)| Named(name.clone(), *value)))
     }
 
-    /// The way back.
+    /// Reads a list of name-value pairs.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, f64)>, D::Error> {
         let values = Vec::<Named>::deserialize(from)?;
         Ok(values.into_iter().map(|Named(name, value)| (name, value)).collect())
@@ -52,7 +52,7 @@ mod tests {
     struct Numbers(#[serde(with = "super::named")] Vec<(String, f64)>);
 
     #[test]
-    fn what_is_not_finite_comes_back_too() {
+    fn values_that_are_not_finite_round_trip() {
         let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.1 + 0.2];
         let text = serde_json::to_string(&Numbers(values.map(|value| ("x".to_string(), value)).into())).unwrap();
         let Numbers(back) = serde_json::from_str(&text).unwrap();

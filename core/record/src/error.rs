@@ -15,7 +15,7 @@ pub enum Error {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A file was read but its contents are not what they should be.

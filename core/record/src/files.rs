@@ -1,4 +1,4 @@
-//! Files that are either whole or absent.
+//! Atomic file writes, and JSON files.
 
 use crate::{Error, Result};
 use serde::Serialize;
@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Writes a file so that a reader, or the next start after a crash, sees all of it or nothing.
+/// Writes a file atomically: a reader, also after a crash, sees all of it or nothing.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
     write_with(path, |file| file.write_all(contents).map_err(Error::file("write", path)))
 }
 
-/// The same for contents that are written piece by piece.
+/// As [`write()`], for contents that are written in pieces.
 pub fn write_with<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), E>,
@@ -29,8 +29,8 @@ pub fn write_with<E: From<Error>>(
     Ok(())
 }
 
-/// Temporary files are for their owner only unless told otherwise, and run folders are shared; the
-/// umask still applies.
+/// The bytes of a file that libtorch writes, for formats it only writes to a path. On a full disk
+/// libtorch would abort the program, so it writes to the temporary folder first.
 fn builder<'a>() -> tempfile::Builder<'a, 'a> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".writing-").suffix(".tmp");
@@ -46,14 +46,14 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write(path, &text)
 }
 
-/// Reads a JSON file; `None` if there is none.
+/// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read", path)(error)),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|e| Error::format(path, format!("cannot be understood: {e}")))
+    serde_json::from_slice(&text).map(Some).map_err(|e| Error::format(path, format!("cannot be parsed: {e}")))
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_rubbish() {
+    fn a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("result.json");
         write(&path, b"old").unwrap();

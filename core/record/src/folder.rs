@@ -25,7 +25,7 @@ pub struct RunFolder {
 #[derive(Debug)]
 pub struct LockedRun {
     folder: RunFolder,
-    // Held until the run ends, however it ends: the system releases it with the process.
+    // Held until the run ends, however it ends: the operating system releases it with the process.
     _lock: File,
 }
 
@@ -143,7 +143,7 @@ impl RunFolder {
         })?;
         match &result {
             Some(result) if result.format != FORMAT => {
-                Err(unusable(&format!("has format {}, and this program reads format {FORMAT}", result.format)))
+                Err(unusable(&format!("has format {}; this version of curricle reads format {FORMAT}", result.format)))
             }
             _ => Ok(result),
         }
@@ -188,7 +188,7 @@ impl RunFolder {
 }
 
 impl LockedRun {
-    /// Removes everything an earlier run left.
+    /// Removes the files of an earlier run.
     pub fn clear(&self) -> Result<()> {
         let entries = std::fs::read_dir(&self.path).map_err(Error::file("read", &self.path))?;
         for entry in entries.flatten().filter(|entry| entry.file_name() != LOCK) {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_keeps_the_lock() {
+    fn clearing_keeps_the_lock_file() {
         let base = tempfile::tempdir().unwrap();
         let run = RunFolder::new(base.path().join("run")).lock().unwrap();
         std::fs::create_dir(run.checkpoints()).unwrap();

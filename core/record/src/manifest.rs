@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 /// Version of the layout of a run folder.
 pub const FORMAT: u32 = 1;
 
-/// The conditions that must agree between runs that are compared: everything but the method.
+/// Conditions that must be equal for runs to be compared: everything but the method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Hash of the data set and its split.
     pub data: String,
-    /// Hash of the training labels as they were used, and of the samples left out.
+    /// Hash of the training labels as they were used, and of the excluded samples.
     pub labels: String,
     /// Hash of the initial parameters of the network.
     pub initialisation: String,
 }
 
-/// What a run was made with; written before training.
+/// The conditions of a run; written before training.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the layout of a run folder.
@@ -28,41 +28,41 @@ pub struct Manifest {
     pub curricle: String,
     /// Version of libtorch.
     pub libtorch: String,
-    /// Identity of the recipe without its seed.
+    /// Hash of the recipe without its seed.
     pub recipe_hash: String,
     /// The seed.
     pub seed: u64,
-    /// Where it was trained.
+    /// The device it was trained on.
     pub device: String,
-    /// Threads of libtorch.
+    /// Number of libtorch threads.
     pub threads: usize,
-    /// The libraries that were loaded, and their contents.
+    /// The plugins that were loaded, with the hashes of their files.
     #[serde(default)]
     pub plugins: Vec<PluginHash>,
-    /// Identity of the recipe without its seed and whatever is in its libraries.
+    /// Hash of the recipe without its seed and the contents of its plugins.
     #[serde(default)]
     pub recipe_hash_without_plugins: String,
-    /// Where the network's pretrained weights came from.
+    /// Where the backbone's pretrained weights came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsReport>,
-    /// What comparisons rely on.
+    /// Conditions that must be equal in a comparison.
     pub conditions: Conditions,
-    /// Bad files that were left out of the data set.
+    /// Bad files that were skipped in the data set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped_files: Vec<SkippedFile>,
 }
 
 impl Manifest {
-    /// Refuses to go on with a run that was begun under other conditions.
-    pub fn check_resumable(&self, begun: &Manifest, folder: &Path) -> Result<()> {
-        // Which of several GPUs it was does not matter: `cuda:0` may go on as `cuda:1`.
+    /// Refuses to resume a run that was started under different conditions.
+    pub fn check_resumable(&self, started: &Manifest, folder: &Path) -> Result<()> {
+        // The GPU's index does not matter: a run on `cuda:0` may be resumed on `cuda:1`.
         let kind = |device: &str| device.split(':').next().unwrap_or_default().to_string();
         let fields = [
-            ("libtorch", &begun.libtorch, &self.libtorch),
-            ("device", &kind(&begun.device), &kind(&self.device)),
-            ("data", &begun.conditions.data, &self.conditions.data),
-            ("training labels", &begun.conditions.labels, &self.conditions.labels),
-            ("initial parameters", &begun.conditions.initialisation, &self.conditions.initialisation),
+            ("a different libtorch version", &started.libtorch, &self.libtorch),
+            ("a different device", &kind(&started.device), &kind(&self.device)),
+            ("different data", &started.conditions.data, &self.conditions.data),
+            ("different training labels", &started.conditions.labels, &self.conditions.labels),
+            ("different initial parameters", &started.conditions.initialisation, &self.conditions.initialisation),
         ];
         match fields.into_iter().find(|(_, before, now)| before != now) {
             Some((what, before, now)) => Err(Error::NotResumable {

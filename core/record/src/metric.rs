@@ -1,22 +1,23 @@
-//! What an evaluation measured.
+//! The metrics of an evaluation.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One of the numbers an evaluation yields.
+/// A metric of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Share of queries with a sample of their class among the K nearest.
+    /// Fraction of queries with a sample of their class among the K nearest.
     Recall(usize),
-    /// Share of a query's class among its R nearest, R being the size of that class.
+    /// Fraction of a query's R nearest that are of its class, where R is the number of samples of that
+    /// class among the references.
     RPrecision,
     /// Mean average precision at R.
     MapAtR,
     /// Normalised mutual information of k-means clusters and classes.
     Nmi,
-    /// The same, adjusted for chance.
+    /// Adjusted mutual information: NMI corrected for chance.
     Ami,
-    /// Sum of squared distances of the embeddings to their cluster's centre.
+    /// Sum of squared distances of the embeddings to their cluster centres.
     Inertia,
 }
 
@@ -33,18 +34,18 @@ impl Metric {
         }
     }
 
-    /// Whether a larger value is a better one.
+    /// Whether larger values are better.
     pub fn higher_is_better(self) -> bool {
         self != Metric::Inertia
     }
 
-    /// Whether the value is a fraction, which tables for people show in percent.
+    /// Whether the value is a fraction, which tables show in percent.
     pub fn is_fraction(self) -> bool {
         self != Metric::Inertia
     }
 }
 
-/// All numbers of one evaluation; shares are fractions from 0 to 1.
+/// All metrics of one evaluation, as fractions from 0 to 1 except for the inertia.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Recall@K by K.
@@ -53,20 +54,20 @@ pub struct Metrics {
     pub r_precision: f64,
     /// MAP@R, averaged over queries.
     pub map_at_r: f64,
-    /// Normalised mutual information, averaged over restarts of k-means; absent if not asked for.
+    /// Normalised mutual information, averaged over k-means restarts; absent if not requested.
     pub nmi: Option<f64>,
     /// Adjusted mutual information, likewise.
     pub ami: Option<f64>,
     /// Inertia of k-means, likewise.
     pub inertia: Option<f64>,
-    /// Queries that count.
+    /// Number of queries that were evaluated.
     pub queries: usize,
-    /// Queries left out because nothing else has their class.
+    /// Number of queries excluded because no other sample has their class.
     pub excluded: usize,
 }
 
 impl Metrics {
-    /// Every measured metric with its value, in the order of a table.
+    /// Every measured metric with its value, in table order.
     pub fn values(&self) -> Vec<(Metric, f64)> {
         let recall = self.recall.iter().map(|(&k, &value)| (Metric::Recall(k), value));
         let ranking = [(Metric::RPrecision, self.r_precision), (Metric::MapAtR, self.map_at_r)];
@@ -101,20 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_fractions_in_the_order_of_a_table() {
+    fn scalars_are_fractions_in_table_order() {
         let names: Vec<_> = example().scalars().into_iter().map(|s| s.0).collect();
         assert_eq!(names, ["recall@1", "recall@10", "r_precision", "map@r", "nmi"]);
     }
 
     #[test]
-    fn only_inertia_is_better_when_lower() {
+    fn lower_is_better_only_for_inertia() {
         let worse_when_higher: Vec<_> =
             example().values().into_iter().filter(|v| !v.0.higher_is_better()).map(|v| v.0).collect();
         assert_eq!(worse_when_higher, [Metric::Inertia]);
     }
 
     #[test]
-    fn json_round_trip() {
+    fn metrics_round_trip_through_json() {
         let text = serde_json::to_string(&example()).unwrap();
         assert_eq!(serde_json::from_str::<Metrics>(&text).unwrap(), example());
     }

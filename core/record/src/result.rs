@@ -3,19 +3,19 @@
 use crate::{Conditions, Metrics, any_float};
 use serde::{Deserialize, Serialize};
 
-/// What a run came to; written last.
+/// The result of a run; written last.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunResult {
     /// Version of the layout of a run folder.
     pub format: u32,
     /// Name of the recipe.
     pub name: String,
-    /// Identity of the recipe without its seed.
+    /// Hash of the recipe without its seed.
     pub recipe_hash: String,
-    /// What the method is called in tables.
+    /// Name of the method in tables.
     #[serde(default)]
     pub method: Option<String>,
-    /// What the circumstances are called in tables.
+    /// Name of the case in tables.
     #[serde(default)]
     pub case: Option<String>,
     /// The seed.
@@ -28,21 +28,21 @@ pub struct RunResult {
     pub epochs: u64,
     /// Steps taken.
     pub steps: u64,
-    /// The model before training.
+    /// Metrics before training.
     pub untrained: Metrics,
-    /// The model after the last epoch.
+    /// Metrics after the last epoch.
     pub trained: Metrics,
     /// Mean loss of the last epoch.
     #[serde(with = "any_float")]
     pub final_loss: f64,
-    /// The weight scheme's last numbers, and how well it found the wrong labels.
+    /// The weight scheme's last scalars, and how well it detected the flipped labels.
     #[serde(with = "any_float::named")]
     pub weighting: Vec<(String, f64)>,
-    /// What comparisons rely on.
+    /// Conditions that must be equal in a comparison.
     pub conditions: Conditions,
     /// Hash of all batches of all epochs.
     pub batches: String,
-    /// Seconds spent training, weighting and evaluating.
+    /// Seconds spent on training, weight updates and evaluation.
     pub seconds: f64,
 }
 

@@ -14,11 +14,11 @@ pub enum RunState {
     Running,
     /// It was stopped and can be resumed.
     Interrupted,
-    /// It ended with this error.
+    /// It failed with this error.
     Failed(String),
     /// It has not started.
     Missing,
-    /// Its settings are still being searched.
+    /// It waits for the search that chooses its settings.
     Waiting,
 }
 

@@ -51,7 +51,7 @@ fn runs_are_found_below_folders_and_what_is_left_out_is_named() {
     let reasons: Vec<&str> = comparison.left_out.iter().map(|left_out| left_out.reason.as_str()).collect();
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("not finished")), "{reasons:?}");
-    assert!(reasons.iter().any(|reason| reason.contains("cannot be understood")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("cannot be parsed")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.starts_with("the same run as")), "{reasons:?}");
     let summary = Summary::new(&comparison, &Questions::default()).unwrap();
     assert_eq!(summary.row("ms", "noisy").unwrap().missing, 1, "the unfinished one");

@@ -3,20 +3,20 @@
 use curricle_recipe::nearest;
 use std::collections::BTreeSet;
 
-/// Every group that tensors of these names can be spoken of by.
+/// Every prefix by which tensors with these names can be grouped.
 pub fn parameter_groups<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
     let of = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
     names.flat_map(of).map(str::to_string).collect()
 }
 
-/// What else a group could be called.
+/// Suggests known groups for an unknown one.
 pub fn suggest_group(unknown: &str, known: &BTreeSet<String>) -> String {
     let near = nearest(unknown, known.iter().map(String::as_str));
     let meant = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    // All beginnings of all names would be hundreds.
+    // All prefixes of all names would be hundreds.
     let depth = |name: &str| name.matches('.').count();
     let short: Vec<_> = known.iter().filter(|name| depth(name) <= 1).map(|name| format!("`{name}`")).collect();
-    format!("{meant}there are: {}, and those below them", short.join(", "))
+    format!("{meant}available groups: {}, and the groups below them", short.join(", "))
 }
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod tests {
         assert!(known.contains("backbone.layer4.0") && !known.contains("backbone.layer"));
         let said = suggest_group("backbone.layr4", &known);
         assert!(
-            said.starts_with("did you mean `backbone.layer4`? there are: `backbone`, `backbone.layer4`,"),
+            said.starts_with("did you mean `backbone.layer4`? available groups: `backbone`, `backbone.layer4`,"),
             "{said}"
         );
     }

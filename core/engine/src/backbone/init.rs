@@ -50,7 +50,7 @@ fn fill(tensor: &Tensor, name: &str, seed: u64, mut number: impl FnMut(&mut ChaC
     tch::no_grad(|| tensor.shallow_clone().copy_(&Tensor::from_slice(&values).view_as(tensor)));
 }
 
-/// Box and Muller's transform; initial values need no more than that.
+/// The Box-Muller transform, which is good enough for initial values.
 pub(crate) fn standard_normal(stream: &mut impl rand::Rng) -> f64 {
     let (u, v): (f64, f64) = (stream.random(), stream.random());
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()

@@ -1,12 +1,11 @@
-//! Runs that something else than this process carries out: one resolved recipe and one command
-//! line for each.
+//! Launches runs outside this process: one resolved recipe and one command line per run.
 
 use crate::{Error, Result};
 use curricle_recipe::SweepRun;
 use curricle_record::files;
 use std::path::{Path, PathBuf};
 
-/// What every command line has.
+/// The options shared by all command lines.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program to start, with the subcommand `run`.
@@ -17,17 +16,17 @@ pub struct Launch {
     pub device: String,
     /// `--threads` of every run.
     pub threads: Option<usize>,
-    /// Run again what is finished.
+    /// Repeat finished runs.
     pub force: bool,
 }
 
 impl Launch {
-    /// Where the recipes of a plan are kept.
+    /// The folder of a plan's resolved recipes.
     pub fn plan_folder(&self, name: &str) -> PathBuf {
         self.out.join(name).join("plan")
     }
 
-    /// Writes the resolved recipe of each run as `<place>.toml`, and returns the files.
+    /// Writes the resolved recipe of each run as `<index>.toml`, and returns the paths.
     pub fn write_plan(&self, folder: &Path, runs: &[(usize, &SweepRun)]) -> Result<Vec<PathBuf>> {
         std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
         let mut paths = Vec::new();
@@ -57,11 +56,11 @@ impl Launch {
     }
 }
 
-/// A path as one word of a shell.
+/// Quotes a path for a shell.
 pub fn quote(path: &Path) -> Result<String> {
     let quoted = path.to_str().and_then(|text| shlex::try_quote(text).ok());
     quoted.map(Into::into).ok_or_else(|| {
-        Error::Usage(format!("`{}` cannot be written in a shell script; choose another folder", path.display()))
+        Error::Usage(format!("`{}` cannot be quoted for a shell script; choose another folder", path.display()))
     })
 }
 
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_lines_survive_a_shell() {
+    fn command_lines_are_quoted_for_a_shell() {
         let launch = Launch {
             program: "/opt/it's here/curricle".into(),
             out: "/tmp/my runs".into(),

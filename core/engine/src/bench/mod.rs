@@ -1,5 +1,5 @@
-//! Many runs from one recipe: which, how they stand, and who carries them out. `curricle-report`
-//! compares them.
+//! Many runs from one recipe: planning, launching (locally or with Slurm) and their states.
+//! [`crate::report`] compares them.
 
 mod launch;
 mod pool;

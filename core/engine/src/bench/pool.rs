@@ -1,6 +1,6 @@
-//! Runs as child processes, a few at a time.
+//! Runs recipes as child processes, a few at a time.
 //!
-//! One process per run: a crash ends one run and not the comparison, and libtorch starts clean
+//! One process per run: a crash ends one run and not the whole bench, and libtorch starts clean
 //! each time. A child gets the resolved recipe, so it computes exactly what was planned.
 
 use super::state::folder_of;
@@ -17,51 +17,51 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines of a failed child's messages that are kept.
+/// Number of lines kept from the output of a failed child.
 const KEPT_LINES: usize = 12;
 
-/// How often a request to stop is looked for.
+/// How often to check for a stop request.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How often a run is looked at that another process works on.
+/// How often to check a run that another process is working on.
 const BUSY_POLL: Duration = Duration::from_millis(500);
 
-/// Where and how the runs of a bench are carried out.
+/// Where and how to run the runs of a bench.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
     /// The program to start, with the subcommand `run`.
     pub program: PathBuf,
     /// The folder that holds all runs.
     pub out: PathBuf,
-    /// `--device` of the runs: as many at the same time as there are entries.
+    /// `--device` of the runs; one run at a time per entry.
     pub slots: Vec<String>,
     /// `--threads` of every run.
     pub threads: Option<usize>,
-    /// Run again what is finished.
+    /// Repeat finished runs.
     pub force: bool,
 }
 
-/// A run that is over.
+/// A run that has ended.
 #[derive(Debug)]
 pub struct BenchOutcome {
-    /// Its place in the plan.
+    /// Its index in the plan.
     pub index: usize,
-    /// What it came to, or why it failed.
+    /// Its result or error.
     pub result: Result<RunResult>,
-    /// Whether this process had nothing to do for it.
+    /// Whether it was already finished.
     pub skipped: bool,
 }
 
-/// What happens while runs are carried out.
+/// An event while runs are running.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A run was started.
     Started(usize),
-    /// A line of a run about itself.
+    /// A line of a run's output.
     Line(usize, &'a str),
-    /// Another process is working on a run; it is waited for when nothing else is left to do.
+    /// Another process is working on a run; it is waited for once nothing else is left.
     Elsewhere(usize),
-    /// A run is over.
+    /// A run has ended.
     Finished(&'a BenchOutcome),
 }
 
@@ -72,8 +72,8 @@ enum Message {
     Finished(Box<BenchOutcome>),
 }
 
-/// Carries out all runs, whether or not some fail, and returns them in the order of the plan.
-/// After a stop no further run is started.
+/// Runs everything, even if some runs fail, and returns the runs in the order of the plan. After a
+/// stop request no further run is started.
 pub fn run_all(
     planned: &[&SweepRun],
     options: &PoolOptions,
@@ -115,7 +115,7 @@ pub fn run_all(
     finished
 }
 
-/// What is left to do: first what is new, then what other processes were working on.
+/// The remaining runs: first the new ones, then those that other processes were working on.
 struct Queue(Mutex<(VecDeque<usize>, VecDeque<usize>)>);
 
 impl Queue {
@@ -134,7 +134,7 @@ impl Queue {
     }
 }
 
-/// The processes that are running, so that they can be told to stop.
+/// The running child processes, so that they can be stopped.
 #[derive(Default)]
 struct Running(Mutex<Vec<u32>>);
 
@@ -147,18 +147,18 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|id| *id != child.id());
     }
 
-    /// Asks all of them to write a checkpoint and leave, once.
+    /// Asks each of them once to write a checkpoint and exit.
     fn terminate(&self) {
         for id in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let Ok(id) = libc::pid_t::try_from(id) else { continue };
-            // SAFETY: sends a signal to a child that has not been waited for, so the number is
-            // still its own.
+            // SAFETY: sends a signal to a child that has not been waited for, so the process id is
+            // still valid.
             unsafe { libc::kill(id, libc::SIGTERM) };
         }
     }
 }
 
-/// Carries out one run after the other on its device.
+/// Runs one run after another on its device.
 struct Worker<'a> {
     planned: &'a [&'a SweepRun],
     options: &'a PoolOptions,
@@ -186,11 +186,11 @@ impl Worker<'_> {
     }
 
     fn send(&self, message: Message) {
-        // The receiver lives until all senders are gone.
+        // The receiver lives until all senders are dropped.
         let _ = self.sender.send(message);
     }
 
-    /// Carries out a run; nothing if another process is at it.
+    /// Runs one run; `None` if another process is working on it.
     fn one(&self, index: usize) -> Option<BenchOutcome> {
         let folder = folder_of(self.planned[index], &self.options.out);
         if !self.options.force {
@@ -223,25 +223,25 @@ impl Worker<'_> {
         command.args(options.threads.map(|threads| format!("--threads={threads}")));
         command.args(options.force.then_some("--force"));
         command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // A terminal's Ctrl-C would reach the children as well, which are told by us: the second
-        // signal ends a run without a checkpoint.
+        // Otherwise a terminal's Ctrl-C would reach the children in addition to our signal, and a
+        // second signal ends a run without a checkpoint.
         command.process_group(0);
         let mut child = command.spawn().map_err(Error::file("start", &options.program))?;
         self.running.add(&child);
         let last_lines = self.follow(index, &mut child);
         self.running.remove(&child);
-        let status = child.wait().map_err(|e| Error::Failed(format!("lost the run's process: {e}")))?;
+        let status = child.wait().map_err(|e| Error::Failed(format!("cannot wait for the run's process: {e}")))?;
         match status.code().map_or(Exit::Failed, Exit::of) {
             Exit::Success => folder
                 .read_result()?
-                .ok_or_else(|| Error::Failed(format!("the run left no result in `{}`", folder.path().display()))),
+                .ok_or_else(|| Error::Failed(format!("the run wrote no result to `{}`", folder.path().display()))),
             Exit::Busy => Err(record::Error::Busy(folder.path().into()).into()),
             Exit::Interrupted => Err(Error::Interrupted(folder.path().into())),
             Exit::Failed | Exit::Usage => Err(Error::Failed(format!("{status}\n{}", last_lines.join("\n")))),
         }
     }
 
-    /// Passes the child's lines on and keeps the last ones.
+    /// Forwards the child's output and keeps the last lines.
     fn follow(&self, index: usize, child: &mut Child) -> Vec<String> {
         let mut kept = VecDeque::new();
         if let Some(errors) = child.stderr.take() {

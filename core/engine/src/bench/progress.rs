@@ -1,4 +1,4 @@
-//! How far a bench is, over all its runs.
+//! Overall progress of a bench.
 
 use crate::progress;
 use crate::progress::ProgressMode;
@@ -6,23 +6,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Parts into which the bar divides a run.
+/// Progress-bar units per run.
 const PARTS: f64 = 1000.0;
 
-/// Progress of many runs, of which several go on at the same time.
+/// Progress of many runs, several of which run in parallel.
 #[derive(Debug)]
 pub struct BenchProgress {
     bar: ProgressBar,
     total: usize,
     done: usize,
     failed: usize,
-    /// Runs done by this process, and the shares of those it is working on.
+    /// Work done by this process, in runs.
     worked: f64,
     running: HashMap<usize, Share>,
     started: Instant,
 }
 
-/// How far a run is: where it stood when this process began with it, and where it stands.
+/// A run's progress as a fraction: when this process started it, and now.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     from: f64,
@@ -30,7 +30,7 @@ struct Share {
 }
 
 impl BenchProgress {
-    /// Progress of so many runs.
+    /// Progress of `total` runs.
     pub fn new(mode: ProgressMode, total: usize) -> Self {
         let bar = match mode {
             ProgressMode::Bar => progress::add(ProgressBar::new((total as f64 * PARTS) as u64)),
@@ -45,13 +45,13 @@ impl BenchProgress {
         new
     }
 
-    /// A run began.
+    /// Records that a run was started.
     pub fn started(&mut self, run: usize) {
         self.running.insert(run, Share::default());
         self.draw();
     }
 
-    /// A run said something; lines on epochs tell how far it is.
+    /// Handles a line of a run's output; lines about epochs update its progress.
     pub fn line(&mut self, run: usize, line: &str) {
         let (Some((epoch, epochs)), Some(share)) = (epoch_of(line), self.running.get_mut(&run)) else { return };
         if share.to == 0.0 {
@@ -61,7 +61,7 @@ impl BenchProgress {
         self.draw();
     }
 
-    /// A run is over.
+    /// Records that a run has ended.
     pub fn finished(&mut self, run: usize, failed: bool, skipped: bool) {
         let share = self.running.remove(&run).unwrap_or_default();
         self.done += 1;
@@ -72,17 +72,17 @@ impl BenchProgress {
         self.draw();
     }
 
-    /// Runs that are over.
+    /// Number of runs that have ended.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// All runs.
+    /// Number of all runs.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// At the speed since this process began: what was done before says nothing about it.
+    /// Estimated from the speed of this process alone; earlier work says nothing about it.
     pub fn time_left(&self) -> Option<Duration> {
         let worked = self.worked + self.running.values().map(|share| share.to - share.from).sum::<f64>();
         let left = (self.total - self.done) as f64 - self.running.values().map(|share| share.to).sum::<f64>();
@@ -92,7 +92,7 @@ impl BenchProgress {
         Duration::try_from_secs_f64(self.started.elapsed().as_secs_f64() / worked * left).ok()
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epochs_are_read_from_the_lines_of_a_run() {
+    fn epochs_are_parsed_from_a_run_s_output() {
         assert_eq!(epoch_of("epoch  3/10  loss 0.25"), Some((3.0, 10.0)));
         for other in ["resumed in epoch 3", "epoch x/3", "epoch 0/3", "epoch 4/3"] {
             assert_eq!(epoch_of(other), None, "{other}");
@@ -129,15 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn time_left_counts_what_this_process_did() {
+    fn time_left_only_counts_the_work_of_this_process() {
         let mut progress = BenchProgress::new(ProgressMode::Quiet, 4);
         assert_eq!(progress.time_left(), None);
         progress.finished(0, false, true);
-        assert_eq!(progress.time_left(), None, "a run that was finished before tells no speed");
+        assert_eq!(progress.time_left(), None, "a skipped run gives no speed estimate");
         progress.started = Instant::now() - Duration::from_secs(100);
         progress.started(1);
         progress.finished(1, false, false);
-        // Half a run more, resumed at its middle: it counts as a quarter done.
+        // Resumed at its middle and now three quarters done: this process did a quarter of it.
         progress.started(2);
         progress.line(2, "epoch 3/4  loss 1");
         let left = progress.time_left().unwrap().as_secs_f64();

@@ -1,8 +1,7 @@
-//! Slurm: one job array in which every run is a task.
+//! Submits runs to Slurm as a job array with one task per run.
 //!
-//! A task that is about to hit its time limit gets SIGTERM, writes a checkpoint and leaves with
-//! exit code 75; the script then puts it back into the queue, and it goes on where it stopped. A
-//! task that somebody cancels is not put back.
+//! A task that is about to hit its time limit gets SIGTERM, writes a checkpoint and exits with code
+//! 75; the script then requeues it, and it resumes where it stopped. A cancelled task is not requeued.
 
 use super::launch::{Launch, quote};
 use crate::{Error, Result};
@@ -11,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds before the time limit at which a task is told to stop.
+/// Seconds before the time limit at which a task is asked to stop.
 const WARNING_SECONDS: u32 = 120;
 
-/// Task numbers are below this unless the cluster says otherwise.
+/// Slurm's default `MaxArraySize`, which task numbers must stay below.
 const DEFAULT_ARRAY_SIZE: usize = 1001;
 
 /// A job script and the arrays it is submitted as.
@@ -22,20 +21,20 @@ const DEFAULT_ARRAY_SIZE: usize = 1001;
 pub struct Submission {
     /// The script's text.
     pub script: String,
-    /// Where it is written to.
+    /// The path it is written to.
     pub path: PathBuf,
-    /// For each array the first place of the plan and the task numbers, as `--array` takes them.
+    /// For each array the index of its first run in the plan, and the task numbers for `--array`.
     pub arrays: Vec<(usize, String)>,
 }
 
-/// The jobs of a bench, so that it is not submitted twice.
+/// The submitted jobs of a bench, so that it is not submitted twice.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Submitted {
     jobs: Vec<String>,
 }
 
-/// Makes the script that carries out the runs at these places of a plan, at most `at_once` at the
-/// same time, with further options of `sbatch`.
+/// Creates the job script for the runs at these indices of a plan, at most `at_once` of them at a
+/// time, with additional `sbatch` options.
 pub fn submission(
     launch: &Launch,
     name: &str,
@@ -62,7 +61,7 @@ pub fn submission(
 }
 
 impl Submission {
-    /// Writes the script, submits it, and returns the numbers of the jobs.
+    /// Writes the script, submits it, and returns the job ids.
     pub fn submit(&self) -> Result<Vec<String>> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let record = folder.join("slurm.json");
@@ -78,14 +77,14 @@ impl Submission {
             let mut command = Command::new("sbatch");
             command.arg("--parsable").arg(format!("--array={tasks}")).arg(&self.path).arg(offset.to_string());
             let output = command.output().map_err(|error| {
-                Error::Usage(format!("cannot start `sbatch`: {error}; is this a machine that can submit to Slurm?"))
+                Error::Usage(format!("cannot start `sbatch`: {error}; run this on a host that can submit Slurm jobs"))
             })?;
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr).trim().to_string();
-                return Err(Error::Failed(format!("`sbatch` refused `{}`: {message}", self.path.display())));
+                return Err(Error::Failed(format!("`sbatch` rejected `{}`: {message}", self.path.display())));
             }
             let printed = String::from_utf8_lossy(&output.stdout).trim().to_string();
-            // With several clusters the number is followed by the cluster's name.
+            // With several clusters the job id is followed by the cluster's name.
             submitted.jobs.push(printed.split(';').next().unwrap_or_default().to_string());
             files::write_json(&record, &submitted)?;
         }
@@ -102,12 +101,12 @@ fn script(launch: &Launch, name: &str, folder: &Path, sbatch: &[String]) -> Resu
     let program = quote(&launch.program)?;
     let options = launch.options()?;
     let folder = quote(folder)?;
-    // A script's own thread count beats the number of cores it was given.
+    // An explicit thread count overrides the number of cores that Slurm allocates.
     let threads = if launch.threads.is_some() { "" } else { " ${SLURM_CPUS_PER_TASK:+--threads=$SLURM_CPUS_PER_TASK}" };
     Ok(format!(
         r#"#!/usr/bin/env bash
-# Written by `curricle bench --launcher slurm`. Every task is one run; the argument is the first
-# place of the array in the plan.
+# Written by `curricle bench --launcher slurm`. Every task is one run; the argument is the index of
+# the array's first run in the plan.
 #SBATCH --job-name={name}
 #SBATCH --output="{folder_text}/slurm-%A_%a.log"
 #SBATCH --open-mode=append
@@ -119,11 +118,11 @@ run=$(($1 + SLURM_ARRAY_TASK_ID))
 
 {program} run {folder}/"$run.toml" {options}{threads} &
 child=$!
-# The signal comes to this shell; a run that gets it writes a checkpoint and exits with 75.
+# Slurm signals this shell; a run that gets the signal writes a checkpoint and exits with 75.
 trap 'kill -TERM "$child" 2>/dev/null' TERM
 wait "$child"
 code=$?
-# A signal ends the waiting, not the run.
+# A signal ends `wait`, not the run.
 while kill -0 "$child" 2>/dev/null; do
   wait "$child"
   code=$?
@@ -132,13 +131,13 @@ wait "$child"
 code=$?
 
 case $code in
-  75) # cut by the time limit: go on later; cancelled: stay away
+  75) # time limit: requeue; cancelled: do not
     if scontrol show job --oneliner "$task" | grep -q ' JobState=RUNNING '; then
-      echo "curricle: back into the queue, to go on where it stopped"
+      echo "curricle: requeueing, to resume where it stopped"
       scontrol requeue "$task" && exit 0
     fi
     ;;
-  69) # another process is at it
+  69) # another process is working on this run
     exit 0
     ;;
 esac
@@ -147,7 +146,7 @@ exit "$code"
     ))
 }
 
-/// `0-3,7,9-10`, as Slurm and people write it.
+/// Formats numbers as Slurm ranges, e.g. `0-3,7,9-10`.
 fn ranges(numbers: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {
@@ -163,7 +162,7 @@ fn ranges(numbers: &[usize]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// How many tasks an array may have here.
+/// The cluster's `MaxArraySize`.
 fn array_size() -> usize {
     let config = Command::new("scontrol").args(["show", "config"]).output();
     let config = config.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -171,10 +170,10 @@ fn array_size() -> usize {
     size.and_then(|size| size.trim().parse().ok()).filter(|size| *size > 0).unwrap_or(DEFAULT_ARRAY_SIZE)
 }
 
-/// Whether tasks of a job are waiting or running.
+/// Whether a job has pending or running tasks.
 fn is_in_queue(job: &str) -> bool {
     let listed = Command::new("squeue").args(["--noheader", "--jobs", job]).output();
-    // An unknown job is an error for squeue, and not in the queue.
+    // squeue fails for an unknown job, which is not in the queue.
     listed.is_ok_and(|output| output.status.success() && !output.stdout.trim_ascii().is_empty())
 }
 
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_asks_for_a_signal_and_puts_itself_back() {
+    fn the_script_asks_for_a_signal_and_requeues_itself() {
         let sbatch = ["--partition=gpu --gres=gpu:1".to_string()];
         let made = submission(&launch(), "noise", &[0, 1, 4], Some(2), &sbatch).unwrap();
         assert_eq!(made.arrays, [(0, "0-1,4%2".to_string())]);

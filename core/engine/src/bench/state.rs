@@ -1,4 +1,4 @@
-//! How a run stands, from its folder alone.
+//! The state of a run, read from its folder.
 
 use crate::Result;
 use curricle_recipe::SweepRun;
@@ -6,7 +6,7 @@ use curricle_record::{RunFolder, RunState, StateName, metrics_file};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The state of a run whose folder is below `out`.
+/// Number of bytes at the end of `metrics.jsonl` to search for the last record.
 pub fn state_of(run: &SweepRun, out: &Path) -> Result<RunState> {
     if run.search.is_some() {
         return Ok(RunState::Waiting);
@@ -14,7 +14,7 @@ pub fn state_of(run: &SweepRun, out: &Path) -> Result<RunState> {
     Ok(RunState::of(&folder_of(run, out))?)
 }
 
-/// How a run stands, for people and programs.
+/// The status of a run, for the status table and its JSON output.
 #[derive(Debug, Clone, Serialize)]
 pub struct Standing {
     /// The method.
@@ -25,22 +25,22 @@ pub struct Standing {
     pub seed: u64,
     /// Whether it is a trial of a search.
     pub trial: bool,
-    /// Its state.
+    /// One of [`STATES`].
     pub state: StateName,
-    /// The epoch it is in, or ended with.
+    /// The current or last epoch.
     pub epoch: Option<u64>,
-    /// The epochs it is to have.
+    /// The total number of epochs.
     pub epochs: u64,
     /// Recall@1 as a fraction, if it is finished.
     pub recall_at_1: Option<f64>,
     /// Why it failed.
     pub error: Option<String>,
-    /// Its folder; absent while its settings are not known.
+    /// Its folder; absent until its settings are chosen.
     pub folder: Option<PathBuf>,
 }
 
 impl Standing {
-    /// Describes a run in a state.
+    /// The status of a run in this state.
     pub fn new(run: &SweepRun, trial: bool, state: &RunState, out: &Path) -> Self {
         let folder = run.search.is_none().then(|| folder_of(run, out));
         let recipe = &run.resolved.recipe;
@@ -67,7 +67,7 @@ impl Standing {
     }
 }
 
-/// The folder a run has below `out`.
+/// The folder of a run below `out`.
 pub fn folder_of(run: &SweepRun, out: &Path) -> RunFolder {
     let recipe = &run.resolved.recipe;
     RunFolder::below(out, &recipe.name, &run.resolved.hash(), recipe.seed)

@@ -1,4 +1,4 @@
-//! Choosing the settings of final runs from the trials of a search.
+//! Chooses the settings of final runs from the trials of a search.
 
 use super::state::{folder_of, state_of};
 use crate::{Error, Result};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 /// Version of the layout of `tune.json`.
 const FORMAT: u32 = 1;
 
-/// All searches of a recipe: what was tried, what it came to, and what was chosen.
+/// All searches of a recipe: their trials, the results, and the chosen settings.
 #[derive(Debug, Clone, Serialize)]
 pub struct TuneRecord {
     /// Version of the layout of this file.
     pub format: u32,
     /// The recipe's name.
     pub name: String,
-    /// One for each method and case whose settings are searched.
+    /// One per method and case whose settings are searched.
     pub searches: Vec<SearchRecord>,
 }
 
@@ -30,15 +30,15 @@ pub struct SearchRecord {
     pub method: String,
     /// The case, if there are several.
     pub case: Option<String>,
-    /// The metric that decides, measured on the validation classes.
+    /// The metric to maximise, measured on the validation classes.
     pub metric: String,
-    /// Share of the training classes that were set aside for validation.
+    /// Fraction of the training classes set aside for validation.
     pub validation_share: f64,
     /// The seeds of the trials.
     pub seeds: Vec<u64>,
-    /// The chosen settings by dotted path; absent until all trials are over, or if all failed.
+    /// The chosen settings by dotted path; absent until all trials have ended, or if all failed.
     pub chosen: Option<Map<String, Json>>,
-    /// What was tried.
+    /// The trials.
     pub trials: Vec<TrialRecord>,
 }
 
@@ -47,7 +47,7 @@ pub struct SearchRecord {
 pub struct TrialRecord {
     /// Its settings by dotted path.
     pub settings: Map<String, Json>,
-    /// The metric, averaged over seeds; absent unless all its runs are finished.
+    /// The metric, averaged over seeds; absent unless all runs of the trial are finished.
     pub value: Option<f64>,
     /// Whether these settings were chosen.
     pub chosen: bool,
@@ -60,7 +60,7 @@ pub struct TrialRecord {
 pub struct TrialRun {
     /// The seed.
     pub seed: u64,
-    /// How it stands.
+    /// Its state.
     pub state: StateName,
     /// The metric, if it is finished.
     pub value: Option<f64>,
@@ -70,9 +70,8 @@ pub struct TrialRun {
     pub folder: PathBuf,
 }
 
-/// Looks how the trials of all searches stand, gives final runs their settings where a search is
-/// over, and returns what there is to record. A search that is over and has chosen nothing leaves
-/// its runs waiting.
+/// Reads the states of all trials, sets the chosen settings on the final runs of finished searches,
+/// and returns the record. A search whose trials all failed leaves its final runs waiting.
 pub fn settle(plan: &mut Plan, out: &Path) -> Result<TuneRecord> {
     let mut searches = Vec::new();
     for index in 0..plan.searches.len() {
@@ -88,7 +87,7 @@ pub fn settle(plan: &mut Plan, out: &Path) -> Result<TuneRecord> {
 }
 
 impl TuneRecord {
-    /// Writes `tune.json` into the folder of the recipe's name below `out`.
+    /// Writes `tune.json` to the folder `out/<recipe name>`.
     pub fn save(&self, out: &Path) -> Result<PathBuf> {
         let folder = out.join(&self.name);
         std::fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
@@ -99,7 +98,7 @@ impl TuneRecord {
 }
 
 impl SearchRecord {
-    /// Whether every trial has ended, well or not.
+    /// Whether every trial has finished or failed.
     pub fn is_over(&self) -> bool {
         self.trials
             .iter()
@@ -143,7 +142,7 @@ fn examine_trial(trial: &Trial, metric: &str, out: &Path) -> Result<TrialRecord>
     Ok(TrialRecord { settings: trial.settings.iter().cloned().collect(), value, chosen: false, runs })
 }
 
-/// The trial with the best value, the first of equals; nothing before all of them are over.
+/// The trial with the highest value, the first one on ties; `None` until all have ended.
 fn choose(search: &SearchRecord) -> Option<usize> {
     if !search.is_over() {
         return None;
@@ -180,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn the_best_trial_is_chosen_when_all_are_over_and_failed_ones_do_not_count() {
+    fn the_best_trial_is_chosen_once_all_have_ended_and_failed_ones_are_ignored() {
         let finished = |value| (StateName::Finished, Some(value));
-        assert_eq!(choose(&record(&[finished(0.1), finished(0.7), finished(0.7)])), Some(1), "the first of equals");
+        assert_eq!(choose(&record(&[finished(0.1), finished(0.7), finished(0.7)])), Some(1), "the first one on ties");
         assert_eq!(choose(&record(&[(StateName::Failed, None), finished(0.1)])), Some(1));
         assert_eq!(choose(&record(&[finished(0.1), (StateName::Interrupted, None)])), None);
         assert_eq!(choose(&record(&[(StateName::Failed, None)])), None);

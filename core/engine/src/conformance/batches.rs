@@ -1,4 +1,4 @@
-//! Batches to try losses on.
+//! Test batches for losses.
 
 use super::{Stop, Subject};
 use crate::train::components::check_specs;
@@ -7,17 +7,17 @@ use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, Tensors, guar
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
-/// Classes a batch is drawn from; no other size in a batch is the same, so that a declared tensor
-/// with this many rows has one for each class.
+/// Number of classes. It differs from all other sizes, so that a declared tensor with this many rows
+/// has one row per class.
 pub const CLASSES: i64 = 7;
-/// Training samples the ids are drawn from.
+/// Number of training samples.
 pub const SAMPLES: i64 = 50;
-/// Dimensions of the embeddings.
+/// Size of the embeddings.
 pub const DIMENSIONS: i64 = 8;
 
-/// A batch with its own tensors.
+/// A batch and the tensors of the loss.
 pub struct Case {
-    /// `[B, D]`, a leaf with gradient.
+    /// `[B, D]`, a leaf that requires gradients.
     pub embeddings: Tensor,
     /// `[B]`.
     pub labels: Tensor,
@@ -25,7 +25,7 @@ pub struct Case {
     pub ids: Tensor,
     /// `[B]` or none.
     pub weights: Option<Tensor>,
-    /// What the loss declared.
+    /// The tensors declared by the loss.
     pub tensors: Tensors,
 }
 
@@ -48,7 +48,7 @@ impl Case {
         Self::new(loss, &[0, 0, 0, 2, 2, 2, 3, 3, 3, 6, 6, 6], number)
     }
 
-    /// Random unit vectors with these labels. Numbers give different batches.
+    /// Random unit vectors with these labels. Each `number` gives a different batch.
     pub fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, Stop> {
         let mut stream = rng::stream(number, "conformance", 0, 0);
         let size = labels.len() as i64;
@@ -57,7 +57,7 @@ impl Case {
         Self::with(loss, embeddings, labels)
     }
 
-    /// These embeddings with these labels; rows are different samples.
+    /// These embeddings with these labels; every row is a different sample.
     pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, Stop> {
         let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
         let specs = guard(|| Ok(loss.tensors(&shape)))?;
@@ -73,7 +73,7 @@ impl Case {
         Ok(case.to(Kind::Double, Device::Cpu))
     }
 
-    /// The same in another precision or on another device, with leaves of its own.
+    /// A copy in another precision or on another device, with separate leaves.
     pub fn to(&self, kind: Kind, device: Device) -> Self {
         let float = |t: &Tensor| t.detach().copy().to_kind(kind).to_device(device);
         let mut tensors = Tensors::default();
@@ -94,7 +94,7 @@ impl Case {
         self.to(self.embeddings.kind(), self.embeddings.device())
     }
 
-    /// The loss alone, checked for shape, type, device and connection.
+    /// The loss without gradients, checked for shape, type, device and connection to the embeddings.
     pub fn value(&self, loss: &dyn Loss) -> Result<Tensor, Stop> {
         self.value_seeded(loss, 0)
     }
@@ -127,7 +127,7 @@ impl Case {
         Ok(Outcome { loss: value.detach(), gradients: self.leaves().into_iter().map(gradient).collect() })
     }
 
-    /// Everything gradients are asked for.
+    /// All leaves that require gradients.
     pub fn leaves(&self) -> Vec<(String, Tensor)> {
         let declared = self.tensors.iter().filter(|(_, tensor)| tensor.requires_grad());
         let declared = declared.map(|(name, tensor)| (format!("tensor `{name}`"), tensor.shallow_clone()));
@@ -140,7 +140,7 @@ pub fn unit(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2.0, [-1], true).clamp_min(1e-12)
 }
 
-/// Whether the loss draws random numbers: then some equalities cannot be asked for.
+/// Whether the loss draws random numbers, so that some equalities cannot be checked.
 pub fn is_random(loss: &dyn Loss) -> Result<bool, Stop> {
     let case = Case::usual(loss, 0)?;
     let value = |seed| Ok::<_, Stop>(case.value_seeded(loss, seed)?.double_value(&[]));
@@ -153,15 +153,15 @@ pub fn is_random(loss: &dyn Loss) -> Result<bool, Stop> {
     Ok(false)
 }
 
-/// Relative distance of two tensors.
+/// Relative distance between two tensors.
 pub fn distance(a: &Tensor, b: &Tensor) -> f64 {
     let difference = (a - b).norm().double_value(&[]);
     difference / (a.norm().double_value(&[]) + b.norm().double_value(&[])).max(1e-8)
 }
 
-/// Demands that two outcomes agree within a relative tolerance.
+/// Checks that two outcomes agree within a relative tolerance.
 pub fn same(a: &Outcome, b: &Outcome, tolerance: f64) -> Result<(), String> {
-    // Written so that NaN does not pass.
+    // This form does not accept NaN.
     let near = |distance: f64| distance <= tolerance;
     let (x, y) = (a.loss.double_value(&[]), b.loss.double_value(&[]));
     if !near((x - y).abs() / x.abs().max(y.abs()).max(1e-8)) {

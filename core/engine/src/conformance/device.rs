@@ -1,7 +1,7 @@
-//! Components on another device than the host.
+//! Checks of components on a CUDA device.
 //!
-//! Needs a CUDA device. Waiting is seen in two ways: libtorch can be told to refuse every operation
-//! that makes the host wait, and the stand-in device of the tests counts them.
+//! Synchronisation is detected in two ways: libtorch can refuse every operation that makes the host
+//! wait, and the tests' fake device counts them.
 
 use super::batches::{Case, distance, is_random, make};
 use super::weights;
@@ -18,7 +18,7 @@ fn device(subject: &Subject) -> Result<Device, Stop> {
     }
 }
 
-/// Inputs on the device give a result on the device, the same as on the CPU.
+/// Inputs on the device give a result on the device that matches the CPU's.
 pub fn stays_on_the_device(subject: &Subject) -> Result<(), Stop> {
     let device = device(subject)?;
     let loss = make(subject)?;
@@ -40,7 +40,7 @@ pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
     let device = device(subject)?;
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, device);
-    // The first call may set things up.
+    // The first call may initialise things.
     case.run(loss.as_ref())?;
     let step = || case.run(loss.as_ref()).map(drop);
     if let Some(counters) = Counters::find() {
@@ -48,11 +48,11 @@ pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
     }
     match sync_debug_mode() {
         Some(mode) => refused(mode, step),
-        None => skip("this libtorch cannot tell when it waits"),
+        None => skip("this libtorch cannot detect synchronisation"),
     }
 }
 
-/// Embeddings on the device are no obstacle to a weight scheme, which may wait.
+/// A weight scheme accepts embeddings on the device. It may synchronise.
 pub fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), Stop> {
     let device = device(subject)?;
     let mut data = weights::Data::usual();
@@ -71,13 +71,13 @@ fn counted(counters: &Counters, step: impl Fn() -> Result<(), Stop>) -> Result<(
     ] {
         let count = after(name) - before(name);
         if count > 0 {
-            return fail(format!("one loss with its gradients {what} {count} times"));
+            return fail(format!("one forward and backward pass {what} {count}x"));
         }
     }
     Ok(())
 }
 
-/// The counters of the stand-in device.
+/// The counters of the fake device.
 struct Counters {
     names: Vec<String>,
     get: unsafe extern "C" fn(*mut u64, c_int) -> c_int,
@@ -86,8 +86,8 @@ struct Counters {
 impl Counters {
     fn find() -> Option<Self> {
         let program = Library::this();
-        // SAFETY: these are the functions' types in `tests/fakecuda/fakecuda.cpp`; the text is
-        // static there.
+        // SAFETY: these are the functions' types in `tests/fakecuda/fakecuda.cpp`, where the string is
+        // static.
         unsafe {
             let get = *program.get::<unsafe extern "C" fn(*mut u64, c_int) -> c_int>(b"fakecuda_stats_get\0").ok()?;
             let names = program.get::<unsafe extern "C" fn() -> *const c_char>(b"fakecuda_stats_names\0").ok()?;
@@ -98,21 +98,21 @@ impl Counters {
 
     fn read(&self) -> impl Fn(&str) -> u64 {
         let mut values = vec![0; self.names.len()];
-        // SAFETY: it writes at most as many numbers as it is told there is room for.
+        // SAFETY: it writes at most as many values as the given length.
         unsafe { (self.get)(values.as_mut_ptr(), values.len() as c_int) };
         let names = self.names.clone();
         move |name| names.iter().position(|known| known == name).map_or(0, |index| values[index])
     }
 }
 
-/// Where libtorch keeps what to do when an operation waits: 0 nothing, 1 warn, 2 refuse.
+/// The address of libtorch's setting for operations that synchronise: 0 ignore, 1 warn, 2 refuse.
 fn sync_debug_mode() -> Option<*mut c_int> {
-    // SAFETY: opens nothing new: the library is there once a CUDA device is.
+    // SAFETY: opens nothing new, since the library is loaded once there is a CUDA device.
     let library = unsafe { Library::open(Some("libc10_cuda.so"), RTLD_NOW | libc::RTLD_NOLOAD) }.ok()?;
     // SAFETY: only the address of `c10::cuda::warning_state_` is taken; it holds one enumeration.
     let symbol = unsafe { library.get::<c_int>(b"_ZZN3c104cuda13warning_stateEvE14warning_state_\0") };
     let address = symbol.ok().map(|symbol| symbol.as_raw_ptr().cast::<c_int>());
-    // The library stays: libtorch needs it.
+    // Keep the library loaded, since libtorch needs it.
     std::mem::forget(library);
     address
 }

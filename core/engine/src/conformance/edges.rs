@@ -1,11 +1,11 @@
-//! Batches at the edge of what can happen in training.
+//! Checks losses on edge-case batches.
 
 use super::batches::{Case, DIMENSIONS, make, unit};
 use super::{Stop, Subject, fail};
 use curricle_sdk::Loss;
 use tch::{Device, Kind, Tensor};
 
-/// Finite numbers that gradients flow through, whatever the batch, in both precisions.
+/// The loss and its gradients are finite on every edge case, in both precisions.
 pub fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     for (name, case) in cases(loss.as_ref())? {
@@ -50,11 +50,11 @@ fn cases(loss: &dyn Loss) -> Result<Vec<(&'static str, Case)>, Stop> {
     Ok(vec![
         ("a single row", Case::new(loss, &[3], 1)?),
         ("all of one class", Case::new(loss, &[2, 2, 2, 2], 1)?),
-        ("every row of another class", Case::new(loss, &[0, 1, 2, 3, 4], 1)?),
+        ("every row of a different class", Case::new(loss, &[0, 1, 2, 3, 4], 1)?),
         ("a class of one", Case::new(loss, &[0, 0, 0, 5], 1)?),
         ("one sample drawn twice", doubled),
         ("all embeddings equal", Case::with(loss, rows(&[1.0, 1.0, 1.0, 1.0]), &[0, 0, 1, 1])?),
-        ("embeddings opposite to each other", Case::with(loss, rows(&[1.0, -1.0, 1.0, -1.0]), &[0, 0, 1, 1])?),
+        ("opposite embeddings", Case::with(loss, rows(&[1.0, -1.0, 1.0, -1.0]), &[0, 0, 1, 1])?),
         ("all weights 0", nothing),
         ("most weights 0", some),
     ])

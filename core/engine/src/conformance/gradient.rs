@@ -1,17 +1,17 @@
-//! Gradients against finite differences.
+//! Checks gradients against finite differences.
 
 use super::batches::{Case, Outcome, make};
 use super::{Stop, Subject, fail};
 use curricle_sdk::Loss;
 use tch::{Kind, Tensor};
 
-/// Steps tried; a kink of the loss is rarely near for all of them.
+/// Step sizes to try; a kink of the loss is rarely near for all of them.
 const STEPS: [f64; 3] = [1e-6, 1e-5, 1e-7];
-/// Relative difference that is still rounding.
+/// Relative difference that counts as rounding.
 const TOLERANCE: f64 = 1e-4;
 
-/// The slope along random directions, in double precision, for the embeddings and every trainable
-/// tensor.
+/// Compares the slope along random directions, in double precision, for the embeddings and every
+/// trainable tensor.
 pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     for number in 0..3 {
@@ -32,7 +32,7 @@ fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: 
     let direction = gradient.randn_like();
     let direction = &direction / direction.norm();
     let computed = (gradient * &direction).sum(None).double_value(&[]);
-    // Along most directions a large gradient has a small share, lost in rounding.
+    // Along most directions the slope is a small fraction of a large gradient and lost in rounding.
     let scale = gradient.norm().double_value(&[]).max(1e-6);
     let mut measured = f64::NAN;
     for step in STEPS {
@@ -44,8 +44,8 @@ fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: 
         }
     }
     fail(format!(
-        "along a random direction of the {name} the loss rises by {measured:.6} and its gradient says {computed:.6}; \
-         if part of the formula is detached on purpose, leave this check out with `--except gradient`"
+        "along a random direction of the {name} the slope is {measured:.6}, but the gradient gives {computed:.6}; \
+         if part of the formula is detached on purpose, skip this check with `--except gradient`"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Changes of a batch that must not change its loss.
+//! Checks that a loss is invariant to changes of the batch that must not matter.
 
 use super::batches::{CLASSES, Case, Outcome, is_random, make, same};
 use super::{Stop, Subject, fail, skip};
@@ -23,7 +23,7 @@ pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Stop> {
     }
     let case = weighted(loss.as_ref())?;
     let size = case.labels.size()[0];
-    // No row stays where it was.
+    // Every row moves.
     let order: Vec<i64> = (0..size).map(|row| (row * 5 + 3) % size).collect();
     let order = Tensor::from_slice(&order);
     let mut other = case.copy();
@@ -34,18 +34,18 @@ pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Stop> {
     let mut expected = case.run(loss.as_ref())?;
     expected.gradients[0].1 = pick(&expected.gradients[0].1);
     same(&expected, &other.run(loss.as_ref())?, TOLERANCE)
-        .or_else(|reason| fail(format!("with its rows in another order, {reason}")))
+        .or_else(|reason| fail(format!("with the rows in another order, {reason}")))
 }
 
-/// Which class has which number does not matter. Rows of declared tensors that belong to classes
-/// change places with them.
+/// The numbering of the classes does not matter. Rows of declared tensors that belong to classes are
+/// permuted with them.
 pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
     }
     let case = weighted(loss.as_ref())?;
-    // Class c becomes 3c + 1; the inverse tells which old class stands in each new row.
+    // Class c becomes 3c + 1; the inverse gives the old class of each new row.
     let renamed = |label: i64| (3 * label + 1) % CLASSES;
     let mut old_of_new = vec![0i64; CLASSES as usize];
     (0..CLASSES).for_each(|class| old_of_new[renamed(class) as usize] = class);
@@ -64,10 +64,10 @@ pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
         *gradient = gradient.index_select(0, &rows);
     }
     same(&expected, &other.run(loss.as_ref())?, TOLERANCE)
-        .or_else(|reason| fail(format!("with its classes renamed, {reason}")))
+        .or_else(|reason| fail(format!("with the classes renumbered, {reason}")))
 }
 
-/// Weights of 1 are no weights.
+/// Weights of 1 are the same as no weights.
 pub fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     for number in 0..3 {

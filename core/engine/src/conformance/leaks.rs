@@ -1,19 +1,20 @@
-//! Memory that repeated calls do not give back.
+//! Checks that repeated calls do not leak memory.
 
 use super::batches::{Case, make};
 use super::sampler::{self, labels};
 use super::{Stop, Subject, fail, skip};
 use curricle_sdk::{Epoch, guard};
 
-/// Calls in one measurement.
+/// Number of calls per measurement.
 const CALLS: usize = 200;
-/// Bytes for each call below which nothing is said. A tensor has some hundred, a small box 32.
+/// Growth per call, in bytes, below which nothing is reported. A tensor takes a few hundred, a small
+/// box 32.
 const BYTES: usize = 32;
-/// Measurements after a first one that fills caches. Something that leaks does so in each of them;
-/// the allocator's own unrest does not.
+/// Number of measurements after a first one that fills caches. A leak shows in each of them; the
+/// allocator's fluctuations do not.
 const MEASUREMENTS: usize = 6;
 
-/// Repeated losses and gradients.
+/// A loss does not leak in forward, backward or construction.
 pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
@@ -21,7 +22,7 @@ pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
     steady(|| make(subject).map(drop))
 }
 
-/// Repeated epochs.
+/// A sampler does not leak.
 pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
     let sampler = sampler::make(subject)?;
     let labels = labels();
@@ -31,7 +32,7 @@ pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
     })
 }
 
-/// Repeated rounds.
+/// A weight scheme does not leak.
 pub fn weights_leak_nothing(subject: &Subject) -> Result<(), Stop> {
     let scheme = super::weights::make(subject)?;
     let data = super::weights::Data::usual();
@@ -52,13 +53,13 @@ fn steady(mut call: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         match measure()? {
             Some(grown) if grown < CALLS * BYTES => return Ok(()),
             Some(grown) => least = least.min(grown),
-            None => return skip("this system does not tell how much memory is in use"),
+            None => return skip("this system does not report how much memory is in use"),
         }
     }
-    fail(format!("each call keeps {} bytes for ever", least / CALLS))
+    fail(format!("each call leaks {} bytes", least / CALLS))
 }
 
-/// Bytes in use in this process's heap.
+/// Number of bytes in use on this process's heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn in_use() -> Option<usize> {
     // SAFETY: reads counters of the allocator, which libtorch and Rust share.

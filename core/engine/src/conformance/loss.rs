@@ -1,10 +1,10 @@
-//! What every loss must do on an ordinary batch.
+//! Checks of losses on an ordinary batch.
 
 use super::batches::{Case, make, same};
 use super::{Stop, Subject, fail};
 use tch::{Device, Kind};
 
-/// One number, connected to the embeddings, of a floating type, finite; so are its gradients.
+/// The loss is a finite scalar connected to the embeddings, and its gradients are finite.
 pub fn value_is_as_demanded(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     let outcome = Case::usual(loss.as_ref(), 0)?.run(loss.as_ref())?;
@@ -19,17 +19,17 @@ pub fn value_is_as_demanded(subject: &Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The same inputs and the same state of libtorch's generator give the same bits.
+/// The same inputs and the same state of libtorch's generator give bit-identical results.
 pub fn same_result_twice(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     let first = case.copy().run(loss.as_ref())?;
     same(&first, &case.run(loss.as_ref())?, 0.0).or_else(|reason| fail(format!("called twice, {reason}")))?;
-    // Another instance has no memory of the first.
-    same(&first, &case.run(make(subject)?.as_ref())?, 0.0).or_else(|reason| fail(format!("made anew, {reason}")))
+    // A second instance must not share state with the first.
+    same(&first, &case.run(make(subject)?.as_ref())?, 0.0).or_else(|reason| fail(format!("recreated, {reason}")))
 }
 
-/// Nothing that was lent is changed, but declared tensors that are not trainable.
+/// Inputs are not modified, except for declared tensors that are not trainable.
 pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     let mut case = Case::usual(loss.as_ref(), 0)?;
@@ -43,12 +43,12 @@ pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), Stop> {
     let (old, new) = (before.leaves(), case.leaves());
     pairs.extend(old.iter().zip(&new).map(|((name, a), (_, b))| (name.clone(), a, b)));
     match pairs.iter().find(|(_, before, after)| before != after) {
-        Some((name, ..)) => fail(format!("the call changed the {name} it was lent")),
+        Some((name, ..)) => fail(format!("the call modified the {name}")),
         None => Ok(()),
     }
 }
 
-/// Single precision gives about the same as double.
+/// Single and double precision give about the same result.
 pub fn single_precision_is_near_double(subject: &Subject) -> Result<(), Stop> {
     let loss = make(subject)?;
     if super::batches::is_random(loss.as_ref())? {

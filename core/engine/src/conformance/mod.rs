@@ -1,7 +1,7 @@
-//! The conformance suite: does a component keep what the contracts in `curricle-sdk` ask for?
+//! The conformance suite: checks that a component fulfils the contracts of `curricle-sdk`.
 //!
-//! The same suite serves built-in components and those of libraries. Every check is an ordinary
-//! function from a [`Subject`] to a [`Verdict`]; each file holds the checks of one concern.
+//! The same suite serves built-in and plugin components. Every check is an ordinary function from a
+//! [`Subject`] to a [`Verdict`]; each file holds the checks of one concern.
 
 mod batches;
 mod device;
@@ -21,15 +21,15 @@ use serde::Serialize;
 use serde_json::Value;
 use tch::Device;
 
-/// How a check ended.
+/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "reason", rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// The check passed.
     Passed,
-    /// Not as it should be, and in what.
+    /// The check failed, with the reason.
     Failed(String),
-    /// Not checked, and why.
+    /// The check was skipped, with the reason.
     Skipped(String),
 }
 
@@ -38,7 +38,7 @@ pub enum Verdict {
 pub struct Check {
     /// Name of the check.
     pub check: &'static str,
-    /// How it ended.
+    /// Its outcome.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -50,7 +50,7 @@ pub struct Report {
     pub kind: &'static str,
     /// The component's name.
     pub name: &'static str,
-    /// The checks, in the order they were made.
+    /// The checks, in order.
     pub checks: Vec<Check>,
 }
 
@@ -61,13 +61,13 @@ impl Report {
     }
 }
 
-/// What is checked.
+/// The component under test.
 pub struct Subject {
     /// The component.
     pub component: Component,
-    /// Settings that fit its schema, every default filled in.
+    /// Valid settings, with all defaults filled in.
     pub settings: Value,
-    /// Where the checks of device and synchronisation are made.
+    /// The device for the checks of device and synchronisation.
     pub device: Device,
 }
 
@@ -93,8 +93,7 @@ fn skip<T>(reason: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Skipped(reason.into()))
 }
 
-/// Checks a component with the defaults of its schema and, over them, settings given as
-/// `key=value`.
+/// Checks a component with the defaults of its schema, overridden by settings given as `key=value`.
 pub fn check(component: &Component, sets: &[String], device: Device) -> Report {
     let mut checks = Vec::new();
     let mut add = |check, verdict| checks.push(Check { check, verdict });
@@ -114,7 +113,7 @@ pub fn check(component: &Component, sets: &[String], device: Device) -> Report {
 }
 
 fn verdict(function: CheckFn, subject: &Subject) -> Verdict {
-    // The libtorch calls of the checks themselves panic too, on a tensor of a strange shape.
+    // The checks' own libtorch calls may also panic, on tensors of unexpected shapes.
     match guard(|| Ok(function(subject))) {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(Stop::Failed(reason))) => Verdict::Failed(reason),

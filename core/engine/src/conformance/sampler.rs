@@ -1,4 +1,4 @@
-//! What every sampler must do.
+//! Checks of samplers.
 
 use super::{Stop, Subject, fail};
 use crate::train::check_batches;
@@ -9,7 +9,7 @@ pub fn make(subject: &Subject) -> Result<Box<dyn Sampler>, Stop> {
     Ok(guard(|| subject.component.factory.sampler(&subject.settings))?)
 }
 
-/// 240 samples in 24 classes, of 1 to 19 samples each, in no order.
+/// 240 samples in 24 classes of 1 to 19 samples, unordered.
 pub fn labels() -> Vec<i64> {
     let mut labels: Vec<i64> =
         (0..24).flat_map(|class| std::iter::repeat_n(class, 1 + (class as usize * 7) % 19)).collect();
@@ -21,7 +21,7 @@ fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Resu
     guard(|| sampler.batches(&Epoch { labels, seed, epoch }))
 }
 
-/// Indices of samples that exist, and no empty batch.
+/// Batches are not empty and contain only existing samples.
 pub fn batches_are_usable(subject: &Subject) -> Result<(), Stop> {
     let (sampler, labels) = (make(subject)?, labels());
     for epoch in 0..5 {
@@ -31,7 +31,7 @@ pub fn batches_are_usable(subject: &Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A pure function of seed and epoch: a resumed run asks again, in another order.
+/// Batches are a pure function of seed and epoch: a resumed run asks again, in another order.
 pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
     let (sampler, labels) = (make(subject)?, labels());
     let ask = |sampler: &dyn Sampler, epoch| batches(sampler, &labels, 3, epoch);
@@ -39,25 +39,26 @@ pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
     for epoch in [2, 0, 1] {
         for sampler in [&sampler, &make(subject)?] {
             if ask(sampler.as_ref(), epoch as u64)? != first[epoch] {
-                return fail(format!("epoch {epoch}, asked for again, has other batches"));
+                return fail(format!("epoch {epoch} has different batches when asked for again"));
             }
         }
     }
     Ok(())
 }
 
-/// No batch is larger than it says; smaller ones may end an epoch, or share it evenly.
+/// No batch is larger than `batch_size`. Batches may be smaller: the last one of an epoch, or all of
+/// them to share an epoch evenly.
 pub fn batch_size_is_true(subject: &Subject) -> Result<(), Stop> {
     let (sampler, labels) = (make(subject)?, labels());
     let size = sampler.batch_size();
     let largest = batches(sampler.as_ref(), &labels, 0, 0)?.iter().map(Vec::len).max().unwrap_or(0);
     if largest > size {
-        return fail(format!("it says that a batch has {size} samples, and the largest has {largest}"));
+        return fail(format!("its batch size is {size}, but the largest batch has {largest} samples"));
     }
     Ok(())
 }
 
-/// Data at the edge: batches that can be used, or an error in words.
+/// Edge cases give usable batches or an error, not a panic.
 pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
     let sampler = make(subject)?;
     let cases: [(&str, Vec<i64>); 4] = [

@@ -1,4 +1,4 @@
-//! Settings and the schema that describes them.
+//! Checks of settings and their schema.
 
 use super::{Stop, Subject, batches, fail, sampler, weights};
 use curricle_sdk::{Epoch, Error, Kind, guard};
@@ -11,7 +11,7 @@ fn properties(subject: &Subject) -> Map<String, Value> {
     }
 }
 
-/// The constructor takes what the schema gives, and an empty table means the same where nothing is
+/// The constructor accepts the schema's defaults, and omitted settings mean the same if nothing is
 /// required.
 pub fn defaults_are_accepted(subject: &Subject) -> Result<(), Stop> {
     let full = behaviour(subject)?;
@@ -30,13 +30,13 @@ pub fn defaults_are_accepted(subject: &Subject) -> Result<(), Stop> {
     let sparse = Subject { settings: Value::Object(given), ..*subject };
     match behaviour(&sparse) {
         Ok(found) if found == full => Ok(()),
-        Ok(_) => fail("a setting that is left out means something else than the schema's default"),
-        Err(Stop::Failed(reason)) => fail(format!("settings with a default cannot be left out: {reason}")),
+        Ok(_) => fail("an omitted setting does not mean the schema's default"),
+        Err(Stop::Failed(reason)) => fail(format!("settings with a default cannot be omitted: {reason}")),
         Err(skipped) => Err(skipped),
     }
 }
 
-/// What an instance does with some data, for comparison.
+/// The output of an instance on test data, for comparison.
 fn behaviour(subject: &Subject) -> Result<Vec<u64>, Stop> {
     match subject.component.kind {
         Kind::Loss => {
@@ -56,7 +56,7 @@ fn behaviour(subject: &Subject) -> Result<Vec<u64>, Stop> {
     }
 }
 
-/// Every setting says what it means, and has a default or is required.
+/// Every setting has a description, and a default unless it is required.
 pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), Stop> {
     let schema = subject.component.factory.schema();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -66,17 +66,17 @@ pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), Stop> {
             return fail(format!("setting `{name}` has no description (in Rust, a doc comment)"));
         }
         if rule.get("default").is_none() && !required.contains(&json!(name)) {
-            return fail(format!("setting `{name}` is optional and has no default in the schema"));
+            return fail(format!("setting `{name}` is optional but has no default in the schema"));
         }
         if name == "name" {
-            return fail("a setting cannot be called `name`, which is the component's own");
+            return fail("a setting cannot be called `name`, which is reserved for the component's name");
         }
     }
     Ok(())
 }
 
-/// A value of the wrong type is an error, not a panic, and is not taken for something else. The
-/// engine checks before, so this is about schemas that promise more than the constructor keeps.
+/// A value of the wrong type is an error, not a panic, and is not silently converted. The engine
+/// checks values against the schema first, so this finds schemas that the constructor does not honour.
 pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), Stop> {
     for (name, rule) in properties(subject) {
         let wrong = match rule["type"].as_str() {

@@ -1,15 +1,15 @@
-//! The suite finds what is wrong, and nothing where nothing is.
+//! The suite passes a correct loss and finds each mistake.
 
 use super::*;
 use curricle_sdk::prelude::*;
 use curricle_sdk::{Factory, LossFactory};
 use tch::Device;
 
-/// Pulls positive pairs together, with a mistake to choose.
+/// Pulls positive pairs together, with an optional mistake.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Attract {
-    /// What to do wrong.
+    /// The mistake to make.
     mistake: String,
 }
 
@@ -32,7 +32,7 @@ impl Loss for Attract {
                 terms
             }
             "leak" => {
-                // The optimiser would leave out memory that nobody looks at.
+                // Without `black_box` the compiler would remove the unused allocation.
                 std::mem::forget(std::hint::black_box(vec![0u8; 1000]));
                 terms
             }
@@ -54,8 +54,8 @@ fn failures(mistake: &str) -> Vec<&'static str> {
 
 #[test]
 fn a_correct_loss_passes() {
-    // Memory is that of the whole process, in which other tests run at the same time; the
-    // end-to-end tests look at leaks.
+    // Memory is measured for the whole process, in which other tests run at the same time; the
+    // end-to-end tests check for leaks.
     let failed: Vec<_> = failures("").into_iter().filter(|check| *check != "leaks").collect();
     assert_eq!(failed, [""; 0]);
 }
@@ -80,6 +80,6 @@ fn each_mistake_is_found_by_its_check() {
 
 #[test]
 fn a_leak_is_found() {
-    // Other tests may give back more memory meanwhile than is lost here, but not every time.
+    // Other tests may free more memory in the meantime than leaks here, but not every time.
     assert!((0..20).any(|_| failures("leak").contains(&"leaks")));
 }

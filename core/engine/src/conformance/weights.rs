@@ -1,4 +1,4 @@
-//! What every weight scheme must do.
+//! Checks of weight schemes.
 
 use super::batches::unit;
 use super::{Stop, Subject, fail, skip};
@@ -16,7 +16,7 @@ pub fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, Stop> {
     Ok(guard(|| subject.component.factory.weights(&subject.settings))?)
 }
 
-/// A training set to be weighed.
+/// A training set to weight.
 pub struct Data {
     /// `[N, D]`.
     pub embeddings: Tensor,
@@ -32,7 +32,7 @@ impl Data {
         Self::new((0..60).map(|sample| sample % 6).collect())
     }
 
-    /// Unit vectors around a centre for each class.
+    /// Unit vectors around one centre per class.
     pub fn new(labels: Vec<i64>) -> Self {
         let mut stream = rng::stream(1, "conformance", 0, 0);
         let values = labels.iter().flat_map(|&label| {
@@ -44,7 +44,7 @@ impl Data {
         Self { embeddings, weights: vec![1.0; labels.len()], labels }
     }
 
-    /// The first two rounds, from fresh tensors; the second one's answer.
+    /// Runs the first two rounds from freshly created tensors and returns the second update.
     pub fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Stop> {
         Ok(self.try_update(scheme)?)
     }
@@ -79,7 +79,7 @@ impl Data {
     }
 }
 
-/// One weight in [0, 1] for each sample.
+/// There is one weight in [0, 1] per sample.
 pub fn weights_are_usable(subject: &Subject) -> Result<(), Stop> {
     Data::usual().update(make(subject)?.as_ref()).map(drop)
 }
@@ -91,13 +91,13 @@ pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
     for again in [data.update(scheme.as_ref())?, data.update(make(subject)?.as_ref())?] {
         let same = first.weights == again.weights && bits(&first) == bits(&again);
         if !same {
-            return fail("asked again, it gives other weights or numbers");
+            return fail("it returns different weights, scalars or columns when called again");
         }
     }
     Ok(())
 }
 
-/// Scalars and columns as bits, since a NaN in them is legal and equals itself here.
+/// Scalars and columns as bits, since they may contain NaN, which must compare equal to itself.
 fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
     let scalars = update.scalars.iter().map(|(name, value)| (name.clone(), vec![value.to_bits()]));
     let columns =
@@ -105,19 +105,19 @@ fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
     scalars.chain(columns).collect()
 }
 
-/// A scheme that says all weights stay 1 keeps them so.
+/// A scheme that claims to be uniform keeps all weights at 1.
 pub fn uniform_is_true(subject: &Subject) -> Result<(), Stop> {
     let scheme = make(subject)?;
     if !scheme.is_uniform() {
-        return skip("the scheme does not say that it is uniform");
+        return skip("the scheme is not uniform");
     }
     match Data::usual().update(scheme.as_ref())?.weights.iter().find(|&&weight| weight != 1.0) {
-        Some(weight) => fail(format!("it says that all weights are 1 and gives {weight}")),
+        Some(weight) => fail(format!("it claims to be uniform, but returns a weight of {weight}")),
         None => Ok(()),
     }
 }
 
-/// Embeddings in double precision are no obstacle.
+/// Embeddings in double precision are accepted.
 pub fn double_precision_works(subject: &Subject) -> Result<(), Stop> {
     let (scheme, data) = (make(subject)?, Data::usual());
     let double = Data { embeddings: data.embeddings.to_kind(Kind::Double), ..Data::usual() };
@@ -129,7 +129,7 @@ pub fn double_precision_works(subject: &Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Data at the edge: weights that can be used, or an error in words.
+/// Edge cases give usable weights or an error, not a panic.
 pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
     let scheme = make(subject)?;
     let mut nothing = Data::usual();
@@ -147,7 +147,7 @@ pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
     for (name, data) in cases {
         match data.try_update(scheme.as_ref()) {
             Err(error @ (Error::Panic(_) | Error::Torch(_))) => return fail(format!("{name}: {error}")),
-            Err(Error::Other(reason)) if reason.starts_with("it gave") => return fail(format!("{name}: {reason}")),
+            Err(Error::Other(reason)) if reason.starts_with("it returned") => return fail(format!("{name}: {reason}")),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The handshake: what a library says of itself, before anything in it is called.
+//! Validates a plugin's header before anything in the library is called.
 
 use crate::device::libtorch;
 use curricle_sdk::abi::{ABI_MAJOR, LIBTORCH_VERSION, MAGIC, Plugin, Str, TARGET, TCH_VERSION};
@@ -8,7 +8,7 @@ use std::mem::offset_of;
 /// What is wrong with a header, and what to do.
 pub type Flaw = (String, String);
 
-/// The longest text a header may hold; a longer one is taken for a broken header.
+/// Maximum length of a string in a header; a longer one means that the header is broken.
 const LONGEST: usize = 256;
 
 /// Checks the record that a library exports.
@@ -34,25 +34,25 @@ pub unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, Flaw> {
         )
     };
     if major != ABI_MAJOR {
-        let what = format!("speaks version {major}.{minor} of the plugin interface; this program speaks {ABI_MAJOR}");
-        return Err((what, "build it again with the SDK of this version of curricle".into()));
+        let what = format!("uses version {major}.{minor} of the plugin ABI; this program uses version {ABI_MAJOR}");
+        return Err((what, "rebuild it with the SDK of this version of curricle".into()));
     }
     if size < size_of::<Plugin>() {
-        let what = format!("has a header of {size} bytes; {} are needed", size_of::<Plugin>());
-        return Err((what, "its header was filled in wrongly: set `size` to `sizeof(curricle_plugin)`".into()));
+        let what = format!("has a header of {size} bytes; it must have at least {}", size_of::<Plugin>());
+        return Err((what, "set `size` in its header to `sizeof(curricle_plugin)`".into()));
     }
-    // A null function must not become a Rust function pointer: look at the bare word.
-    // SAFETY: the size says that the field is there.
+    // A null function must not become a Rust function pointer, so read it as an integer.
+    // SAFETY: according to `size` the field exists.
     if unsafe { read::<usize>(bytes, offset_of!(Plugin, visit)) } == 0 {
-        return Err(("has a null `visit`".into(), "its header was filled in wrongly".into()));
+        return Err(("has a null `visit`".into(), "set `visit` in its header".into()));
     }
     if !symbol.cast::<Plugin>().is_aligned() {
-        return Err(("has a header that is not aligned".into(), "do not pack its record".into()));
+        return Err(("has a header that is not aligned".into(), "do not pack the record".into()));
     }
-    // SAFETY: aligned, large enough, its function present, and alive as long as the process.
+    // SAFETY: it is aligned, large enough, has its function, and lives as long as the process.
     let plugin = unsafe { &*symbol.cast::<Plugin>() };
     let running = libtorch::version().unwrap_or_else(|| LIBTORCH_VERSION.into());
-    let rebuild = |with: &str| format!("build it again with {with}");
+    let rebuild = |with: &str| format!("rebuild it with {with}");
     let torch = text(plugin.libtorch, "libtorch")?;
     if torch != running {
         let what = format!("was built for libtorch {torch}; this program runs libtorch {running}");
@@ -65,7 +65,7 @@ pub unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, Flaw> {
     }
     let target = text(plugin.target, "target")?;
     if target != TARGET {
-        return Err((format!("was built for {target}; this program is for {TARGET}"), rebuild("that target")));
+        return Err((format!("was built for {target}; this program is for {TARGET}"), rebuild("this target")));
     }
     text(plugin.sdk, "sdk")?;
     Ok(plugin)
@@ -74,17 +74,17 @@ pub unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, Flaw> {
 /// # Safety
 /// `offset` must lie within something readable that starts at `bytes`.
 unsafe fn read<T: Copy>(bytes: *const u8, offset: usize) -> T {
-    // SAFETY: passed on to the caller; alignment is not needed.
+    // SAFETY: the caller guarantees it; alignment is not needed.
     unsafe { bytes.add(offset).cast::<T>().read_unaligned() }
 }
 
-/// A text of the header.
+/// Reads a string of the header.
 pub fn text(text: Str, name: &str) -> Result<String, Flaw> {
-    let broken = |what: String| (what, "its header was filled in wrongly".to_string());
+    let broken = |what: String| (what, format!("set `{name}` in its header to valid text"));
     if text.len > LONGEST || (text.data.is_null() && text.len > 0) {
-        return Err(broken(format!("has a header whose `{name}` is no text")));
+        return Err(broken(format!("has a header whose `{name}` is not text")));
     }
-    // SAFETY: not null, and short; the header promises that the bytes are there.
+    // SAFETY: it is not null, and short; the header guarantees that the bytes exist.
     unsafe { text.read(&format!("`{name}` in its header")) }.map_err(|e| broken(format!("has a header in which {e}")))
 }
 
@@ -94,11 +94,11 @@ mod tests {
     use curricle_sdk::abi::export::PLUGIN;
 
     fn flaw(change: impl FnOnce(&mut Plugin)) -> String {
-        // Any call makes sure that libtorch, whose version is compared, is in this program.
+        // Any call makes sure that libtorch, whose version is compared, is loaded.
         assert!(tch::get_num_threads() > 0);
         let mut header = PLUGIN;
         change(&mut header);
-        // SAFETY: alive until the end of the call, which calls nothing.
+        // SAFETY: the header lives until the end of the call, which calls no plugin function.
         match unsafe { check((&raw const header).cast()) } {
             Ok(_) => "none".into(),
             Err((what, fix)) => {
@@ -109,21 +109,21 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_checked_and_says_what_was_found_and_wanted() {
+    fn each_field_is_checked_and_errors_name_the_found_and_expected_value() {
         assert_eq!(flaw(|_| ()), "none");
         assert!(flaw(|h| h.magic = *b"CURRICLF").contains("starts with `CURRICLF` instead of `CURRICLE`"));
-        assert_eq!(flaw(|h| h.abi_major = 7), "speaks version 7.0 of the plugin interface; this program speaks 1");
-        assert_eq!(flaw(|h| h.size = 88), "has a header of 88 bytes; 96 are needed");
+        assert_eq!(flaw(|h| h.abi_major = 7), "uses version 7.0 of the plugin ABI; this program uses version 1");
+        assert_eq!(flaw(|h| h.size = 88), "has a header of 88 bytes; it must have at least 96");
         assert_eq!(
             flaw(|h| h.libtorch = Str::new("2.9.0")),
             "was built for libtorch 2.9.0; this program runs libtorch 2.13.0"
         );
         assert_eq!(flaw(|h| h.tch = Str::new("0.25.0")), "was built with tch 0.25.0; this program uses tch 0.26.0");
-        assert_eq!(flaw(|h| h.tch = Str::new("")), "none", "C++ plugins use no tch");
+        assert_eq!(flaw(|h| h.tch = Str::new("")), "none", "C++ plugins do not use tch");
         assert!(flaw(|h| h.target = Str::new("sparc")).starts_with("was built for sparc; this program is for "));
         assert_eq!(
             flaw(|h| h.libtorch = Str { data: std::ptr::null(), len: 4 }),
-            "has a header whose `libtorch` is no text"
+            "has a header whose `libtorch` is not text"
         );
         assert!(
             flaw(|h| h.sdk = Str { data: b"\xff\xfe".as_ptr(), len: 2 })
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_appended_by_a_later_minor_version_do_not_matter() {
+    fn fields_appended_by_a_later_minor_version_are_ignored() {
         assert_eq!(flaw(|h| (h.abi_minor, h.size) = (9, 200)), "none");
     }
 }

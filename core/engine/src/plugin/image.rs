@@ -1,16 +1,16 @@
-//! What a file is, judged from its bytes, before the system's loader sees it.
+//! Checks a library file's bytes before the system's loader opens it.
 //!
-//! The loader's own messages ("invalid ELF header", "file too short") do not say what to do, and
-//! a library that was copied only in part can end the program when its missing pages are read.
+//! The loader's own messages ("invalid ELF header", "file too short") do not say what to do, and a
+//! truncated library can crash the program when its missing pages are read.
 
 /// What is wrong with a file that should be a dynamic library for this machine, and what to do.
 pub type Flaw = (String, &'static str);
 
-const BUILD_IT: &str = "name the `.so` (on macOS `.dylib`) that `cargo build --release` or `make` writes";
+const BUILD_IT: &str = "pass the `.so` (on macOS `.dylib`) that `cargo build --release` or `make` writes";
 const REBUILD: &str = "build it on this machine, or for its processor";
 const COPY_AGAIN: &str = "build or copy it again";
 
-/// Looks at the file's bytes.
+/// Checks the file's bytes.
 pub fn check(bytes: &[u8]) -> Result<(), Flaw> {
     if cfg!(target_os = "macos") { mach_o(bytes) } else { elf(bytes) }
 }
@@ -19,7 +19,7 @@ fn elf(bytes: &[u8]) -> Result<(), Flaw> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(foreign(bytes));
     }
-    let cut = || ("is cut short".to_string(), COPY_AGAIN);
+    let cut = || ("is truncated".to_string(), COPY_AGAIN);
     let class = *bytes.get(4).ok_or_else(cut)?;
     let order = *bytes.get(5).ok_or_else(cut)?;
     if class != 2 || order != 1 {
@@ -29,7 +29,7 @@ fn elf(bytes: &[u8]) -> Result<(), Flaw> {
     let machine = u16_at(bytes, 18).ok_or_else(cut)?;
     if machine != this_machine() {
         let name = machine_name(machine);
-        return Err((format!("is a library for {name}, and this machine is {}", std::env::consts::ARCH), REBUILD));
+        return Err((format!("is a library for {name}, but this machine is {}", std::env::consts::ARCH), REBUILD));
     }
     match u16_at(bytes, 16).ok_or_else(cut)? {
         3 => {}
@@ -37,8 +37,8 @@ fn elf(bytes: &[u8]) -> Result<(), Flaw> {
         2 => return Err(("is a program, not a library".into(), BUILD_IT)),
         _ => return Err(("is not a dynamic library".into(), BUILD_IT)),
     }
-    // Every segment to be loaded must be in the file: what is missing would be read as pages
-    // beyond its end, and that ends the program.
+    // Every loadable segment must be in the file: reading pages beyond the end of the file crashes the
+    // program.
     let (table, size, count) = (u64_at(bytes, 32), u16_at(bytes, 54), u16_at(bytes, 56));
     let (table, size, count) = (table.ok_or_else(cut)?, size.ok_or_else(cut)?, count.ok_or_else(cut)?);
     for index in 0..u64::from(count) {
@@ -59,15 +59,15 @@ fn mach_o(bytes: &[u8]) -> Result<(), Flaw> {
         (Some(0xfeed_facf), Some(0x0100_000c)) if cfg!(target_arch = "aarch64") => Ok(()),
         (Some(0xfeed_facf), Some(0x0100_0007)) if cfg!(target_arch = "x86_64") => Ok(()),
         (Some(0xfeed_facf), Some(_)) => {
-            Err((format!("is a library for another processor than {}", std::env::consts::ARCH), REBUILD))
+            Err((format!("is a library for a processor other than {}", std::env::consts::ARCH), REBUILD))
         }
-        // A universal file; the loader picks its part.
+        // A universal file; the loader picks the right architecture.
         (Some(0xbeba_feca), _) => Ok(()),
         _ => Err(foreign(bytes)),
     }
 }
 
-/// A file of another kind.
+/// Describes a file of another kind.
 fn foreign(bytes: &[u8]) -> Flaw {
     let what = match bytes {
         [] => "is empty",
@@ -134,21 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn this_test_program_is_whole_and_half_of_it_is_cut_short() {
+    fn this_test_program_passes_and_is_truncated_when_cut() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(check(&program), Ok(()));
         for length in [5, 20, 63, 100, 5000] {
-            assert_eq!(what(&program[..length]), "is cut short", "{length}");
+            assert_eq!(what(&program[..length]), "is truncated", "{length}");
         }
     }
 
     #[test]
-    fn files_of_other_kinds_are_called_by_their_name() {
+    fn files_of_other_kinds_are_named() {
         assert_eq!(what(b""), "is empty");
         assert_eq!(what(b"hello"), "is not a dynamic library");
         assert!(what(b"!<arch>\n").starts_with("is a static library"));
         assert_eq!(what(b"MZ\x90"), "is a library for Windows");
-        assert!(what(&header(243, 3)).starts_with("is a library for riscv64, and this machine is"));
+        assert!(what(&header(243, 3)).starts_with("is a library for riscv64, but this machine is"));
         assert_eq!(what(&header(this_machine(), 1)), "is an object file that was not linked");
         assert_eq!(check(&header(this_machine(), 3)), Ok(()));
     }

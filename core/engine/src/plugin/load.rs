@@ -1,4 +1,4 @@
-//! Opens a library.
+//! Loads plugins.
 
 use super::{header, image};
 use curricle_recipe::{PluginFile, Refusal};
@@ -11,19 +11,19 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The symbol that a library exports.
+/// The symbol that a plugin exports.
 pub(super) const SYMBOL_NAME: &str = abi::SYMBOL;
 
-/// A library that was loaded.
+/// A loaded plugin.
 #[derive(Debug)]
 pub struct Plugin {
-    /// The file, absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
     /// Its SHA-256, 64 hexadecimal digits.
     pub sha256: String,
-    /// What it was built with.
+    /// The SDK it was built with.
     pub sdk: String,
-    /// What is in it, sorted by kind and name.
+    /// Its components, sorted by kind and name.
     pub components: Vec<Component>,
 }
 
@@ -34,11 +34,11 @@ impl Plugin {
     }
 }
 
-/// Every library opened so far. Nothing is ever taken out: components point into the libraries.
+/// Every plugin opened so far. None is ever removed: components point into the libraries.
 static OPEN: Mutex<Vec<Arc<Plugin>>> = Mutex::new(Vec::new());
 
-/// Opens a library, if its SHA-256 is the pinned one. Opening the same file, or a copy of it,
-/// again gives the same components.
+/// Opens a plugin if its SHA-256 matches the pin. Opening the same file again, or a copy of it, gives
+/// the same components.
 pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
     let refuse = |what: String, fix: &str| Refusal::new(path, what, fix);
     let bytes = read(path)?;
@@ -46,8 +46,8 @@ pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
     if let Some(pin) = pin
         && !pin.eq_ignore_ascii_case(&sha256)
     {
-        let what = format!("has the SHA-256 `{sha256}`, and `{pin}` is demanded");
-        return Err(refuse(what, "put the demanded file back, or write the new value after looking at what changed"));
+        let what = format!("has the SHA-256 `{sha256}`, but the recipe pins `{pin}`");
+        return Err(refuse(what, "restore the pinned file, or update the pin after reviewing what changed"));
     }
     image::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
     let absolute = path.canonicalize().map_err(|e| refuse(format!("cannot be found: {e}"), "check its path"))?;
@@ -58,8 +58,8 @@ pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
         return Ok(Arc::clone(known));
     }
     if open.iter().any(|plugin| plugin.path == absolute) {
-        let what = "has changed since this process loaded it, and a loaded library cannot be exchanged".into();
-        return Err(refuse(what, "start the command again"));
+        let what = "has changed since this process loaded it, and a loaded library cannot be replaced".into();
+        return Err(refuse(what, "run the command again"));
     }
     let plugin = Arc::new(load(path, absolute, sha256)?);
     open.push(Arc::clone(&plugin));
@@ -73,8 +73,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
             return refuse("does not exist", "build it first, or correct the path");
         }
         Err(error) => return refuse(&format!("cannot be read: {error}"), "check its permissions"),
-        Ok(about) if about.is_dir() => return refuse("is a folder", "name the library in it"),
-        Ok(about) if !about.is_file() => return refuse("is not a file", "name the library itself"),
+        Ok(about) if about.is_dir() => return refuse("is a folder", "pass the library in it"),
+        Ok(about) if !about.is_file() => return refuse("is not a file", "pass the library itself"),
         Ok(_) => {}
     }
     std::fs::read(path).map_err(|error| Refusal::new(path, format!("cannot be read: {error}"), "check its permissions"))
@@ -83,20 +83,20 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
 fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusal> {
     let refuse = |(what, fix): (String, String)| Refusal::new(path, what, fix);
     log_lines_to_tracing();
-    // SAFETY: this runs the library's initialisers, which is what the user asked for by naming it.
+    // SAFETY: this runs the library's initialisers, which the user asked for by naming it.
     let library = unsafe { Library::open(Some(&absolute), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
-        let fix = "build it again with the libtorch and the compiler of this machine";
+        let fix = "rebuild it with the libtorch and the compiler of this machine";
         refuse((format!("cannot be loaded: {}", reason(&error, &absolute)), fix.into()))
     })?;
     // SAFETY: only its address is taken here.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of a type that is not public")]
     let symbol = unsafe { library.get::<*const std::ffi::c_void>(SYMBOL_NAME.as_bytes()) }.map(|s| s.as_raw_ptr());
-    // Never unloaded: components, their tables and threads the library started stay valid.
+    // Never unloaded, so that components, their tables and the library's threads stay valid.
     std::mem::forget(library);
     let symbol = symbol.map_err(|_| {
         let fix =
-            "put `curricle_sdk::export_plugin!();` into its crate root, or `CURRICLE_EXPORT(…)` into one C++ file";
-        refuse((format!("does not export `{SYMBOL_NAME}`, so it is no plugin of curricle"), fix.into()))
+            "add `curricle_sdk::export_plugin!();` to its crate root, or `CURRICLE_EXPORT(…)` to one of its C++ files";
+        refuse((format!("does not export `{SYMBOL_NAME}`, so it is not a curricle plugin"), fix.into()))
     })?;
     // SAFETY: the address of the symbol, in a library that is never unloaded.
     let header = unsafe { header::check(symbol) }.map_err(refuse)?;
@@ -104,13 +104,13 @@ fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusa
     let report = "report it to its author".to_string();
     // SAFETY: its header has just been checked.
     let mut components = guard(|| unsafe { abi::host::components(header) })
-        .map_err(|error| refuse((format!("cannot show its components: {error}"), report.clone())))?;
+        .map_err(|error| refuse((format!("cannot list its components: {error}"), report.clone())))?;
     components.sort_by_key(|c| (c.kind, c.name));
     check_components(&components).map_err(|what| refuse((what, report)))?;
     Ok(Plugin { path: absolute, sha256, sdk, components })
 }
 
-/// Components must be there, be told apart, and have names that a recipe can write.
+/// Checks that there are components, with unique and valid names and valid schemas.
 fn check_components(components: &[Component]) -> Result<(), String> {
     if components.is_empty() {
         return Err("has no components".into());
@@ -119,20 +119,20 @@ fn check_components(components: &[Component]) -> Result<(), String> {
         let (kind, name) = (component.kind, component.name);
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || !name.chars().all(plain) {
-            return Err(format!("has a {kind} called `{}`, which is not a name", name.escape_debug()));
+            return Err(format!("has a {kind} with the invalid name `{}`", name.escape_debug()));
         }
         let schema = component.factory.schema();
         if schema["type"] != "object" || !schema.get("properties").is_none_or(Value::is_object) {
-            return Err(format!("has a {kind} `{name}` whose settings' schema does not describe an object"));
+            return Err(format!("has a {kind} `{name}` whose settings schema does not describe an object"));
         }
     }
     match components.windows(2).find(|pair| (pair[0].kind, pair[0].name) == (pair[1].kind, pair[1].name)) {
-        Some(pair) => Err(format!("has two components of the kind {} called `{}`", pair[0].kind, pair[0].name)),
+        Some(pair) => Err(format!("has two components of kind {} named `{}`", pair[0].kind, pair[0].name)),
         None => Ok(()),
     }
 }
 
-/// What the loader said, without the path that every message starts with.
+/// The loader's message, without the path that it starts with.
 fn reason(error: &libloading::Error, path: &Path) -> String {
     let text = match error {
         libloading::Error::DlOpen { source } => source.to_string(),
@@ -168,26 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_no_file_is_said_plainly() {
+    fn missing_files_and_folders_are_refused() {
         let missing = open(Path::new("no/such.so"), None).unwrap_err();
         assert_eq!(missing.to_string(), "plugin `no/such.so` does not exist; build it first, or correct the path");
         assert_eq!(open(Path::new("/"), None).unwrap_err().what, "is a folder");
     }
 
     #[test]
-    fn the_pin_comes_before_everything_else() {
+    fn the_pin_is_checked_first() {
         let sha = hex(&Sha256::digest(b"text"));
         let wrong = refusal(b"text", Some(&"0".repeat(64)));
-        assert!(wrong.contains(&format!("has the SHA-256 `{sha}`, and `000")), "{wrong}");
+        assert!(wrong.contains(&format!("has the SHA-256 `{sha}`, but the recipe pins `000")), "{wrong}");
         assert!(refusal(b"text", Some(&sha.to_uppercase())).contains("is not a dynamic library"));
     }
 
     #[test]
-    fn a_library_without_the_symbol_is_no_plugin() {
-        // libtorch's folder has dynamic libraries that are none of ours.
+    fn a_library_without_the_symbol_is_not_a_plugin() {
+        // libtorch's folder has dynamic libraries that are not plugins.
         let library = crate::device::libtorch::folder().unwrap().join("libc10.so");
         assert!(tch::get_num_threads() > 0);
         let refused = open(&library, None).unwrap_err();
-        assert_eq!(refused.what, "does not export `CURRICLE_PLUGIN_V1`, so it is no plugin of curricle");
+        assert_eq!(refused.what, "does not export `CURRICLE_PLUGIN_V1`, so it is not a curricle plugin");
     }
 }

@@ -1,9 +1,9 @@
-//! Components in dynamic libraries.
+//! Plugins: components in dynamic libraries.
 //!
-//! A library is named by a recipe or on the command line, never found by itself. It is looked at
-//! from outside (`image`), hashed and compared with its pin, opened, shaken hands with
-//! (`header`), and only then asked for its components, which are the same records as those of
-//! built-in ones. It stays loaded for the life of the process.
+//! A library is named by a recipe or on the command line, never discovered automatically. Its hash is
+//! compared with the pin, its bytes are checked (`image`), it is opened, its header is validated
+//! (`header`), and only then is it asked for its components, which are the same records as those of
+//! built-in ones. It stays loaded until the process ends.
 
 mod header;
 mod image;

@@ -1,4 +1,4 @@
-//! One loss on one batch from a file.
+//! Evaluates a loss on one batch from a file.
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 use tch::{Device, Kind, Tensor};
 
-/// What to evaluate.
+/// The loss and the batch to evaluate.
 #[derive(Debug)]
 pub struct LossProbe<'a> {
     /// The loss's name.
@@ -21,31 +21,31 @@ pub struct LossProbe<'a> {
     /// Safetensors file with `embeddings [B,D]` (f32 or f64), `labels [B]` (i64), and optionally
     /// `weights [B]`, `ids [B]` (i64) and the tensors the loss declares.
     pub input: &'a Path,
-    /// Decides the start of declared tensors that are not in the file, and what the loss draws.
+    /// Seed of declared tensors that are not in the file, and of the loss's random numbers.
     pub seed: u64,
 }
 
-/// What came out.
+/// The result of a probe.
 #[derive(Debug)]
 pub struct LossProbed {
-    /// `loss`, `grad`, and `grad.<tensor>` for each declared trainable tensor, in the precision
-    /// of the embeddings.
+    /// `loss`, `grad`, and `grad.<tensor>` for each trainable declared tensor, in the precision of the
+    /// embeddings.
     pub tensors: Vec<(String, Tensor)>,
-    /// Times of forward and backward in milliseconds, sorted.
+    /// Times of forward plus backward in milliseconds, sorted.
     pub times: Vec<f64>,
-    /// Tensors of the input that the loss has no use for.
+    /// Input tensors that the loss does not use.
     pub unused: Vec<String>,
 }
 
 impl LossProbed {
-    /// Writes the tensors to a safetensors file, whole or not at all.
+    /// Writes the tensors atomically to a safetensors file.
     pub fn write(&self, path: &Path) -> Result<()> {
         write_tensors(path, &self.tensors)
     }
 }
 
 impl LossProbe<'_> {
-    /// Evaluates the loss and its derivatives, then `steps` times more for the clock.
+    /// Evaluates the loss and its gradients, then `steps` more times for timing.
     pub fn run(&self, registry: &Registry, steps: usize) -> Result<LossProbed> {
         let loss = self.make(registry)?;
         let given = self.read(&*loss)?;
@@ -78,7 +78,7 @@ impl LossProbe<'_> {
     }
 }
 
-/// The batch of the file, complete and of the right shapes.
+/// The validated batch from the file.
 struct Given {
     embeddings: Tensor,
     labels: Tensor,
@@ -90,11 +90,11 @@ struct Given {
 
 impl Given {
     fn check(mut file: BTreeMap<String, Tensor>, loss: &dyn Loss, seed: u64) -> Result<Self, String> {
-        let embeddings = file.remove("embeddings").ok_or("there is no tensor `embeddings`")?;
+        let embeddings = file.remove("embeddings").ok_or("has no tensor `embeddings`")?;
         let kind = embeddings.kind();
         let shape = embeddings.size();
         let (&[rows, dimensions], Kind::Float | Kind::Double) = (&shape[..], kind) else {
-            return Err(format!("`embeddings` must be [B, D] in f32 or f64, is {shape:?} in {kind:?}"));
+            return Err(format!("`embeddings` must be [B, D] in f32 or f64, but is {shape:?} in {kind:?}"));
         };
         if rows == 0 || dimensions == 0 {
             return Err(format!("`embeddings` is empty: {shape:?}"));
@@ -103,21 +103,21 @@ impl Given {
             Some(t) if t.size() == [rows] && t.kind() == Kind::Int64 && t.min().int64_value(&[]) >= 0 => Ok(Some(t)),
             Some(t) => {
                 let (size, kind) = (t.size(), t.kind());
-                Err(format!("`{name}` must be [{rows}] in i64, not negative; is {size:?} in {kind:?}"))
+                Err(format!("`{name}` must be [{rows}] in i64, not negative, but is {size:?} in {kind:?}"))
             }
             None => Ok(None),
         };
-        let labels = integers("labels")?.ok_or("there is no tensor `labels`")?;
+        let labels = integers("labels")?.ok_or("has no tensor `labels`")?;
         let ids = integers("ids")?.unwrap_or_else(|| Tensor::arange(rows, (Kind::Int64, Device::Cpu)));
         let weights = match file.remove("weights") {
             Some(w) if w.size() == [rows] && w.is_floating_point() => Some(w.to_kind(kind)),
-            Some(w) => return Err(format!("`weights` must be [{rows}] floats, is {:?} in {:?}", w.size(), w.kind())),
+            Some(w) => return Err(format!("`weights` must be [{rows}] floats, not {:?} in {:?}", w.size(), w.kind())),
             None => None,
         };
         if let Some(w) = &weights {
             let inside = w.ge(0.0).logical_and(&w.le(1.0)).all();
             if inside.int64_value(&[]) == 0 {
-                return Err("`weights` must lie between 0 and 1".to_string());
+                return Err("`weights` must be between 0 and 1".to_string());
             }
         }
         let shape = Shape {
@@ -130,7 +130,7 @@ impl Given {
         Ok(Self { embeddings, labels, ids, weights, declared, unused })
     }
 
-    /// Loss and derivatives, from fresh leaves so that nothing adds up from step to step.
+    /// The loss and its gradients, from new leaves so that gradients do not accumulate between steps.
     fn evaluate(&self, loss: &dyn Loss) -> curricle_sdk::Result<Vec<(String, Tensor)>> {
         let embeddings = self.embeddings.detach().set_requires_grad(true);
         let mut tensors = Tensors::default();
@@ -157,10 +157,9 @@ impl Given {
     }
 }
 
-/// The tensors a loss declares, from the file or from the seed.
+/// The tensors a loss declares, from the file or initialised from the seed.
 ///
-/// The number of classes is that of the labels, or more if a declared tensor in the file is made
-/// for more.
+/// The number of classes is that of the labels, or more if a declared tensor in the file has more.
 fn declare(
     loss: &dyn Loss,
     shape: Shape,
@@ -184,7 +183,7 @@ fn declare(
             Some(t) if t.size() == spec.shape && t.is_floating_point() => t.to_kind(kind),
             Some(t) => {
                 let (size, wanted) = (t.size(), &spec.shape);
-                return Err(format!("`{}` must be {wanted:?} floats, is {size:?} in {:?}", spec.name, t.kind()));
+                return Err(format!("`{}` must be {wanted:?} floats, not {size:?} in {:?}", spec.name, t.kind()));
             }
             None => initial.tensors.get(&spec.name).detach().to_kind(kind),
         };

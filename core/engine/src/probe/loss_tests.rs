@@ -1,4 +1,4 @@
-//! `probe loss` with a loss small enough to check by hand.
+//! Tests of `probe loss` with a loss that can be checked by hand.
 
 use super::*;
 use curricle_sdk::Init;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// `scale Σ_i w_i <x_i, t_(y_i)>`: its derivatives can be read off.
+/// `scale Σ_i w_i <x_i, t_(y_i)>`, whose gradients are obvious.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Linear {
@@ -63,8 +63,8 @@ fn numbers(probed: &LossProbed, name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn loss_and_derivatives_come_out_once() {
-    // Timing repeats the step; derivatives must not add up.
+fn gradients_do_not_accumulate_over_timed_steps() {
+    // Timing repeats the step; gradients must not accumulate.
     let probed = probe(&batch(), &json!({"scale": 2}), 3).unwrap();
     assert_eq!(probed.times.len(), 3);
     assert_eq!(numbers(&probed, "loss"), [2.0 * (1.0 + 0.5 * 4.0 + 0.25 * (1.8 + 3.2))]);
@@ -73,7 +73,7 @@ fn loss_and_derivatives_come_out_once() {
 }
 
 #[test]
-fn results_keep_the_precision_and_can_be_written() {
+fn results_keep_the_precision_and_are_written_to_a_file() {
     let mut single = batch();
     single[0].1 = single[0].1.to_kind(Kind::Float);
     let probed = probe(&single, &json!({}), 0).unwrap();
@@ -85,7 +85,7 @@ fn results_keep_the_precision_and_can_be_written() {
 }
 
 #[test]
-fn tensors_that_are_not_given_start_from_the_seed() {
+fn missing_tensors_are_initialised_from_the_seed() {
     let without = &batch()[..2];
     let first = probe(without, &json!({}), 0).unwrap();
     assert_eq!(numbers(&first, "loss"), numbers(&probe(without, &json!({}), 0).unwrap(), "loss"));
@@ -93,20 +93,20 @@ fn tensors_that_are_not_given_start_from_the_seed() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_input_is_refused_with_the_tensor() {
     let message = |tensors: &[(&str, Tensor)], settings: Value| probe(tensors, &settings, 0).unwrap_err().to_string();
-    assert!(message(&batch()[..1], json!({})).ends_with("there is no tensor `labels`"));
-    assert!(message(&batch()[1..], json!({})).ends_with("there is no tensor `embeddings`"));
+    assert!(message(&batch()[..1], json!({})).ends_with("has no tensor `labels`"));
+    assert!(message(&batch()[1..], json!({})).ends_with("has no tensor `embeddings`"));
     let mut heavy = batch();
     heavy[2].1 = &heavy[2].1 * 4.0;
-    assert!(message(&heavy, json!({})).ends_with("`weights` must lie between 0 and 1"));
+    assert!(message(&heavy, json!({})).ends_with("`weights` must be between 0 and 1"));
     let mut narrow = batch();
     narrow[3].1 = narrow[3].1.narrow(1, 0, 1).contiguous();
-    assert!(message(&narrow, json!({})).ends_with("`targets` must be [2, 2] floats, is [3, 1] in Double"));
+    assert!(message(&narrow, json!({})).ends_with("`targets` must be [2, 2] floats, not [3, 1] in Double"));
 }
 
 #[test]
-fn tensors_without_a_use_are_reported() {
+fn unused_tensors_are_reported() {
     let mut more = batch();
     more.push(("proxies", Tensor::from_slice(&[1.0])));
     assert_eq!(probe(&more, &json!({}), 0).unwrap().unused, ["proxies"]);
@@ -114,7 +114,7 @@ fn tensors_without_a_use_are_reported() {
 }
 
 #[test]
-fn an_unknown_loss_lists_those_there_are() {
+fn an_unknown_loss_lists_the_available_ones() {
     let settings = json!({});
     let probe = LossProbe { name: "nothing", settings: &settings, input: Path::new("in"), seed: 1 };
     let error = probe.run(&Registry::built_in(), 0).unwrap_err();

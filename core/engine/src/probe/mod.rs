@@ -1,4 +1,4 @@
-//! Single components on tensors from a file, for comparing an implementation with a reference.
+//! Runs a single component on tensors from a file, to compare an implementation with a reference.
 
 pub mod loss;
 pub mod weights;
@@ -15,7 +15,7 @@ fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensor_file::read(path)?.0.into_iter().collect())
 }
 
-/// Writes tensors to a safetensors file, whole or not at all.
+/// Writes tensors atomically to a safetensors file.
 fn write_tensors(path: &Path, tensors: &[(String, Tensor)]) -> Result<()> {
     Ok(files::write(path, &tensor_file::to_bytes(tensors, None)?)?)
 }

@@ -1,4 +1,4 @@
-//! One weight update on embeddings from a file.
+//! Runs one weight update on embeddings from a file.
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
-/// What to try.
+/// The weight update to run.
 #[derive(Debug, Clone, Copy)]
 pub struct WeightsProbe<'a> {
     /// The scheme's name.
@@ -18,24 +18,24 @@ pub struct WeightsProbe<'a> {
     /// Its settings.
     pub settings: &'a Value,
     /// A safetensors file with `embeddings [N,D]` (used as given, not normalised), `labels [N]`
-    /// (i64) and optionally the starting `weights [N]`, else 1.
+    /// (i64) and optionally the initial `weights [N]` (default 1).
     pub input: &'a Path,
-    /// Where the result goes.
+    /// The output file.
     pub output: &'a Path,
-    /// The age λ of this update instead of what the schedule gives the first round.
+    /// The age λ of this update; by default that of the schedule's first round.
     pub lambda: Option<f64>,
-    /// Decides every random choice.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Runs one update and writes, in f64: `weights [N]`, `maw`, `sdaw`, and where the scheme has
-/// them `xi_pos [N]`, `xi_neg [N]`, `objective [2]` (before, after) and `gradient [N]` (∂L/∂w at
-/// the result). Returns what the scheme would log.
+/// Runs one update and writes, in f64: `weights [N]`, `maw`, `sdaw`, and if the scheme has them
+/// `xi_pos [N]`, `xi_neg [N]`, `objective [2]` (before, after) and `gradient [N]` (∂L/∂w at the
+/// result). Returns the scalars that the scheme would log.
 pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f64)>> {
     let component =
         |source| Error::Component { kind: curricle_sdk::Kind::Weights, name: what.name.to_string(), source };
     if what.lambda.is_some_and(|lambda| !lambda.is_finite() || lambda < 0.0) {
-        return Err(Error::Usage("`--lambda` must be a finite number, not below 0".into()));
+        return Err(Error::Usage("`--lambda` must be a finite number of at least 0".into()));
     }
     let scheme = registry.weights(what.name, what.settings).map_err(component)?;
     let input = Input::read(what.input)?;
@@ -66,7 +66,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
     })
 }
 
-/// The checked content of an input file.
+/// The validated contents of an input file.
 struct Input {
     embeddings: Tensor,
     labels: Vec<i64>,
@@ -79,12 +79,12 @@ impl Input {
         let all = read_tensors(path)?;
         let need = |name: &str| {
             let found = all.keys().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
-            all.get(name).ok_or_else(|| wrong(format!("there is no tensor `{name}`; the file has {found}")))
+            all.get(name).ok_or_else(|| wrong(format!("has no tensor `{name}`; it has: {found}")))
         };
         let embeddings = need("embeddings")?;
         if embeddings.dim() != 2 || !embeddings.is_floating_point() {
             let (kind, size) = (embeddings.kind(), embeddings.size());
-            return Err(wrong(format!("`embeddings` must be floating point [N, D] and is {kind:?} {size:?}")));
+            return Err(wrong(format!("`embeddings` must be floating point [N, D], but is {kind:?} {size:?}")));
         }
         let samples = embeddings.size()[0];
         let fits = |name: &str, tensor: &Tensor| {
@@ -92,13 +92,13 @@ impl Input {
             if size == [samples] {
                 Ok(())
             } else {
-                Err(wrong(format!("`{name}` must be [{samples}] as there are {samples} embeddings, and is {size:?}")))
+                Err(wrong(format!("`{name}` must be [{samples}], one per embedding, but is {size:?}")))
             }
         };
         let labels = need("labels")?;
         fits("labels", labels)?;
         if labels.kind() != Kind::Int64 {
-            return Err(wrong(format!("`labels` must be i64 and is {:?}", labels.kind())));
+            return Err(wrong(format!("`labels` must be i64, but is {:?}", labels.kind())));
         }
         let labels: Vec<i64> = Vec::try_from(labels).map_err(|e: tch::TchError| wrong(e.to_string()))?;
         if labels.iter().any(|&label| label < 0) {
@@ -112,7 +112,7 @@ impl Input {
             }
         };
         if !weights.iter().all(|w| (0.0..=1.0).contains(w)) {
-            return Err(wrong("`weights` must lie between 0 and 1".into()));
+            return Err(wrong("`weights` must be between 0 and 1".into()));
         }
         Ok(Self { embeddings: embeddings.shallow_clone(), labels, weights })
     }
@@ -138,7 +138,7 @@ fn write(path: &Path, input: &Input, update: &WeightUpdate) -> Result<()> {
     write_tensors(path, &out)
 }
 
-/// Mean (MAW) and population standard deviation (SDAW) over classes of the average weight.
+/// Mean (MAW) and population standard deviation (SDAW) of the classes' average weights.
 pub fn averages(labels: &[i64], weights: &[f64]) -> (f64, f64) {
     let mut classes: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
     for (&label, &weight) in labels.iter().zip(weights) {
@@ -159,7 +159,7 @@ mod tests {
     use curricle_sdk::prelude::{Deserialize, JsonSchema, Serialize, register_weights};
     use serde_json::json;
 
-    /// Halves every weight, so that what goes in and what comes out can be told apart.
+    /// Halves every weight, so that input and output differ.
     #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     struct Halve {}
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_and_what_the_scheme_reports_are_written() {
+    fn weights_and_reported_values_are_written() {
         let labels = Tensor::from_slice(&[0i64, 0, 4]);
         let start = Tensor::from_slice(&[1.0f32, 0.5, 0.25]);
         let input = [("embeddings", embeddings()), ("labels", labels), ("weights", start)];
@@ -207,10 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn files_that_do_not_fit_say_what_is_wrong() {
+    fn invalid_files_are_refused_with_the_reason() {
         let message = |tensors: &[(&str, Tensor)]| run(tensors, None).unwrap_err().to_string();
         let labels = || Tensor::from_slice(&[0i64, 0, 1]);
-        assert!(message(&[("embeddings", embeddings())]).contains("no tensor `labels`; the file has `embeddings`"));
+        assert!(message(&[("embeddings", embeddings())]).contains("has no tensor `labels`; it has: `embeddings`"));
         assert!(message(&[("embeddings", labels()), ("labels", labels())]).contains("[N, D]"));
         let short = Tensor::from_slice(&[0i64, 1]);
         assert!(message(&[("embeddings", embeddings()), ("labels", short)]).contains("`labels` must be [3]"));

@@ -1,7 +1,7 @@
 //! Checkpoints: tensors in safetensors, everything else in JSON.
 //!
-//! The JSON file is written last and names the tensor file with its hash, so a checkpoint counts
-//! only if both are whole. The one before is removed after the new one is there.
+//! The JSON file is written last and names the tensor file with its hash, so a checkpoint is valid
+//! only if both are complete. The previous checkpoint is removed once the new one is written.
 
 use crate::tensor_file;
 use crate::train::meter::MeterState;
@@ -14,16 +14,16 @@ use tch::Tensor;
 
 const FORMAT: u32 = 1;
 
-/// Everything of a checkpoint that is not a tensor.
+/// Everything in a checkpoint that is not a tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// The epoch to go on with, counted from 0.
+    /// The epoch to resume in, counted from 0.
     pub epoch: u64,
     /// Steps already taken in it.
     pub step: usize,
-    /// Steps taken since the beginning.
+    /// Steps taken since the start of training.
     pub global_step: u64,
-    /// Losses not logged yet.
+    /// Losses that have not been logged.
     pub meter: MeterState,
     /// Hash of all batches of the finished epochs.
     pub batches_hash: String,
@@ -44,7 +44,7 @@ struct Header {
 /// A checkpoint in memory.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Where training stood.
+    /// The position in training.
     pub position: Position,
     /// Every tensor, on the CPU.
     pub tensors: HashMap<String, Tensor>,
@@ -54,8 +54,8 @@ pub struct Checkpoint {
 pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
     let stem = format!("step-{:08}", position.global_step);
-    // A stop in the middle of an epoch and its end never share a step, but a run that is stopped
-    // twice before its next step does: then the tensors are the same, and so is the file.
+    // A stop within an epoch and the epoch's end never share a step. A run that is stopped twice
+    // before its next step writes the same file again, but then the tensors are the same too.
     let tensor_file = format!("{stem}.safetensors");
     let bytes = tensor_file::to_bytes(tensors, None)?;
     files::write(&folder.join(&tensor_file), &bytes)?;
@@ -72,7 +72,7 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
     Ok(())
 }
 
-/// The newest whole checkpoint in `folder`, if there is one.
+/// The latest complete checkpoint in `folder`, if there is one.
 pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
     let mut headers: Vec<_> =
         listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
@@ -80,14 +80,14 @@ pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
     for path in headers.into_iter().rev() {
         let Some(header) = files::read_json::<Header>(&path)? else { continue };
         if header.format != FORMAT {
-            let message = format!("has format {}; this program reads format {FORMAT}", header.format);
+            let message = format!("has format {}; this version of curricle reads format {FORMAT}", header.format);
             return Err(Error::format(path, message));
         }
         let tensor_path = folder.join(&header.tensors);
         let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
         if blake3::hash(&bytes).to_hex().as_str() != header.tensors_blake3 {
-            let message = "is damaged: its contents do not have the hash that was written with them; \
-                           `--force` starts the run anew";
+            let message = "is corrupt: its contents do not match the hash in the checkpoint; use `--force` \
+                           to start over";
             return Err(Error::format(tensor_path, message));
         }
         let (tensors, _) = tensor_file::read(&tensor_path)?;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_checkpoint_comes_back_and_older_ones_go() {
+    fn the_latest_checkpoint_is_loaded_and_older_ones_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         assert!(latest(folder.path()).unwrap().is_none());
         save(folder.path(), &position(5), &tensors(1.0)).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_without_their_json_do_not_count() {
+    fn tensors_without_their_json_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         save(folder.path(), &position(5), &tensors(1.0)).unwrap();
         std::fs::write(folder.path().join("step-00000010.safetensors"), b"half").unwrap();
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_checkpoint_is_named() {
+    fn a_corrupt_checkpoint_is_named() {
         let folder = tempfile::tempdir().unwrap();
         save(folder.path(), &position(5), &tensors(1.0)).unwrap();
         std::fs::write(folder.path().join("step-00000005.safetensors"), b"rubbish").unwrap();
         let message = latest(folder.path()).unwrap_err().to_string();
-        assert!(message.contains("step-00000005.safetensors") && message.contains("damaged"), "{message}");
+        assert!(message.contains("step-00000005.safetensors") && message.contains("corrupt"), "{message}");
     }
 }

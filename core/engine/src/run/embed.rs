@@ -1,4 +1,4 @@
-//! Embeddings of pictures by a trained model, in a file.
+//! Writes a trained model's embeddings of images to a file.
 
 use super::saved::SavedModel;
 use crate::backbone::Compute;
@@ -11,26 +11,26 @@ use tch::{Device, Kind, Tensor};
 /// What to embed.
 #[derive(Debug, Clone, Copy)]
 pub enum EmbedSource<'a> {
-    /// Pictures in a folder, or in a list.
+    /// Images in a folder or a list file.
     Images(&'a Path),
-    /// The training classes of the run's own data, with their original labels.
+    /// The training set of the run's data, with its original labels.
     Train,
-    /// The test classes of the run's own data.
+    /// The test set of the run's data.
     Test,
 }
 
-/// What was embedded.
+/// Summary of what was embedded.
 #[derive(Debug, serde::Serialize)]
 pub struct Embedded {
-    /// Samples.
+    /// Number of samples.
     pub samples: usize,
     /// Size of the embedding.
     pub dimensions: i64,
-    /// Different labels, if there are labels.
+    /// Number of classes, if there are labels.
     pub classes: Option<usize>,
 }
 
-/// Samples to embed, with what is known of them.
+/// Samples to embed, with their metadata.
 struct Unembedded {
     inputs: Inputs,
     paths: Vec<String>,
@@ -38,8 +38,8 @@ struct Unembedded {
     query: Option<Vec<bool>>,
 }
 
-/// Computes embeddings and writes them with paths, labels and queries, as far as these are known.
-/// `progress` is told how many samples are done, of how many.
+/// Computes embeddings and writes them with paths, and labels and queries if there are any.
+/// `progress` is called with the number of samples done and the total.
 pub fn embed(
     saved: &SavedModel,
     source: EmbedSource,
@@ -60,15 +60,15 @@ pub fn embed(
     };
     let json = |names: &[String]| serde_json::to_string(names).map_err(|e| Error::Failed(e.to_string()));
     let mut tensors = vec![("embeddings".to_string(), embeddings)];
-    let mut said = tensor_file::Metadata::from([("paths".to_string(), json(&samples.paths)?)]);
+    let mut metadata = tensor_file::Metadata::from([("paths".to_string(), json(&samples.paths)?)]);
     if let Some((labels, names)) = &samples.labels {
         tensors.push(("labels".to_string(), Tensor::from_slice(labels)));
-        said.insert("classes".to_string(), json(names)?);
+        metadata.insert("classes".to_string(), json(names)?);
     }
     if let Some(query) = &samples.query {
         tensors.push(("query".to_string(), Tensor::from_slice(query)));
     }
-    files::write(out, &tensor_file::to_bytes(&tensors, Some(said))?)?;
+    files::write(out, &tensor_file::to_bytes(&tensors, Some(metadata))?)?;
     Ok(embedded)
 }
 
@@ -77,7 +77,7 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<Unembedded> {
         EmbedSource::Images(path) => path,
         EmbedSource::Train | EmbedSource::Test => {
             let recipe = saved.recipe.as_ref().ok_or_else(|| {
-                Error::Usage("an exported model does not know its data; name a run's folder, or pictures".into())
+                Error::Usage("an exported model has no data set; pass a run folder, or images to embed".into())
             })?;
             let dataset = data::load(&recipe.data, &recipe.images)?;
             let train = matches!(source, EmbedSource::Train);
@@ -89,13 +89,13 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<Unembedded> {
     match saved.layout()? {
         Layout::Images { channels: 3, .. } => {}
         Layout::Images { .. } => {
-            return Err(Error::Usage("this model was trained on grey pictures and cannot read coloured files".into()));
+            return Err(Error::Usage("this model was trained on greyscale images and cannot embed colour ones".into()));
         }
         Layout::Features { .. } => {
-            return Err(Error::Usage("this model was trained on features and cannot read pictures".into()));
+            return Err(Error::Usage("this model was trained on features and cannot embed images".into()));
         }
     }
-    let pictures = data::pictures(path, &saved.settings.images)?;
-    let labels = pictures.labels.map(|labels| (labels, pictures.class_names));
-    Ok(Unembedded { inputs: pictures.inputs, paths: pictures.paths, labels, query: None })
+    let images = data::pictures(path, &saved.settings.images)?;
+    let labels = images.labels.map(|labels| (labels, images.class_names));
+    Ok(Unembedded { inputs: images.inputs, paths: images.paths, labels, query: None })
 }

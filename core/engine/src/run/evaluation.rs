@@ -1,4 +1,4 @@
-//! Embedding and evaluating the model of a run.
+//! Computes embeddings and evaluates the model of a run.
 
 use super::observe;
 use super::prepare::Prepared;
@@ -12,7 +12,7 @@ use curricle_record::Metrics;
 use std::time::Instant;
 use tch::Tensor;
 
-/// Evaluates the model on the test or validation classes after `epoch` epochs; also gives their embeddings.
+/// Evaluates the model on the test or validation set after `epoch` epochs; also returns the embeddings.
 pub(super) fn evaluate(
     prepared: &Prepared,
     tracker: &mut Tracker,
@@ -47,19 +47,19 @@ pub(super) fn evaluate(
     Ok((metrics, embeddings))
 }
 
-/// Embeddings of the samples that are evaluated.
+/// Embeddings of the test or validation samples.
 pub(super) fn embed_test(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
     let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
     embedded.map_err(|e| explain_memory(e, &prepared.trainer))
 }
 
-/// Embeddings of the training samples, as they are and not as they are shown in training.
+/// Embeddings of the training samples, without augmentation.
 pub(super) fn embed_training(trainer: &Trainer) -> Result<Tensor> {
     let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
     embedded.map_err(|e| explain_memory(e, trainer))
 }
 
-/// What to do if the memory of the device was not enough for embedding.
+/// Adds a remedy to an out-of-memory error while computing embeddings.
 fn explain_memory(error: Error, trainer: &Trainer) -> Error {
     memory::explain(error, trainer.model.device(), || {
         let (batch, inputs) = (trainer.recipe.eval.batch_size, trainer.data.inputs.layout());

@@ -1,7 +1,7 @@
-//! FinishedRun runs, opened again.
+//! Opens finished runs.
 //!
-//! A run folder is all that is needed: the recipe in it names the data, which are loaded again and
-//! must still be the ones the run was trained on.
+//! Only the run folder is needed: its recipe names the data, which is loaded again and must not have
+//! changed since training.
 
 use super::saved::SavedModel;
 use crate::backbone::Model;
@@ -15,52 +15,50 @@ use curricle_record::{Manifest, RunFolder, RunResult};
 use std::path::{Path, PathBuf};
 use tch::Device;
 
-/// A run that was carried out to its end.
+/// A finished run.
 #[derive(Debug)]
 pub struct FinishedRun {
     /// Its folder.
     pub folder: RunFolder,
     /// Its recipe and components.
     pub experiment: Experiment,
-    /// What it was made with.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// What it came to.
+    /// Its result.
     pub result: RunResult,
 }
 
 impl FinishedRun {
-    /// Opens the folder of a run, or says why it is none.
+    /// Opens the folder of a finished run.
     pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
         let shown = folder.display();
         let run = RunFolder::new(folder);
         if !folder.is_dir() {
-            return Err(Error::Usage(format!("there is no folder `{shown}`; name the folder of a finished run")));
+            return Err(Error::Usage(format!("there is no folder `{shown}`; pass the folder of a finished run")));
         }
         if !run.recipe().is_file() {
-            let below = below(folder, 3).map(|run| format!("; a run below it is `{}`", run.display()));
+            let below = below(folder, 3).map(|run| format!("; did you mean `{}`?", run.display()));
             let below = below.unwrap_or_default();
-            return Err(Error::Usage(format!(
-                "`{shown}` is not the folder of a run, which has a `recipe.toml`{below}"
-            )));
+            return Err(Error::Usage(format!("`{shown}` is not a run folder: it has no `recipe.toml`{below}")));
         }
         let unfinished =
-            || Error::Usage(format!("the run in `{shown}` is not finished; `curricle run` goes on with it"));
+            || Error::Usage(format!("the run in `{shown}` is not finished; resume it with `curricle run`"));
         let result = run.read_result()?.ok_or_else(unfinished)?;
         let manifest = run.read_manifest()?.ok_or_else(|| {
-            Error::format(folder, "has lost its `manifest.json`; `curricle run` with `--force` makes the run anew")
+            Error::format(folder, "has no `manifest.json`; repeat the run with `curricle run --force`")
         })?;
         let experiment = Experiment::load_stored(&run.recipe(), registry)?;
         Ok(Self { folder: run, experiment, manifest, result })
     }
 
-    /// The data set of the run, loaded again; refused if it is not what the run saw.
+    /// Loads the run's data set again; an error if it has changed since training.
     pub fn dataset(&self) -> Result<Dataset> {
         let recipe = &self.experiment.recipe;
         let dataset = data::load(&recipe.data, &recipe.images)?;
         if dataset.hash != self.manifest.conditions.data {
             return Err(Error::Failed(format!(
-                "the data have changed since `{}` was trained (hash `{}`, now `{}`); put them back, or train \
-                 again with `--force`",
+                "the data has changed since `{}` was trained (hash `{}`, now `{}`); restore it, or train again \
+                 with `--force`",
                 self.folder.path().display(),
                 self.manifest.conditions.data,
                 dataset.hash
@@ -69,8 +67,8 @@ impl FinishedRun {
         Ok(dataset)
     }
 
-    /// The samples the run was trained on, with the labels it was trained with, as its folder has
-    /// them; `train` is the training part of its data set.
+    /// The samples and labels the run was trained on, from its `labels.csv`; `train` is the training
+    /// split of its data set.
     pub fn training(&self, train: &Part) -> Result<NoisyPart> {
         let recipe = &self.experiment.recipe;
         let labels = noise::load(&self.folder.labels(), train)?;
@@ -87,7 +85,7 @@ impl FinishedRun {
     }
 }
 
-/// Some run below a folder, at most `depth` folders down.
+/// The first run below a folder, at most `depth` levels down.
 fn below(folder: &Path, depth: usize) -> Option<PathBuf> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).filter(|path| path.is_dir()).collect();
@@ -112,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_no_finished_run_are_refused_with_what_to_do() {
+    fn folders_without_a_finished_run_are_refused_with_a_remedy() {
         let base = tempfile::tempdir().unwrap();
         assert!(message(&base.path().join("typo")).starts_with("there is no folder"));
-        assert!(message(base.path()).ends_with("which has a `recipe.toml`"));
+        assert!(message(base.path()).ends_with("it has no `recipe.toml`"));
         let run = base.path().join("x/01234567/seed-0");
         std::fs::create_dir_all(&run).unwrap();
         std::fs::write(run.join("recipe.toml"), "").unwrap();
-        assert!(message(base.path()).contains(&format!("a run below it is `{}`", run.display())));
+        assert!(message(base.path()).contains(&format!("did you mean `{}`?", run.display())));
         assert!(message(&run).contains("is not finished"));
     }
 }

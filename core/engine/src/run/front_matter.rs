@@ -1,4 +1,4 @@
-//! What is said and written down before a run begins.
+//! Warnings and files at the start of a run.
 
 use super::prepare::Prepared;
 use crate::data::noise;
@@ -11,7 +11,7 @@ use curricle_record::RunFolder;
 use curricle_record::files;
 use curricle_sdk::DataFacts;
 
-/// Warns of settings that will disappoint on the data as it really is.
+/// Warns of settings that will not work well on the actual data.
 pub(super) fn warn_of_degenerate_settings(experiment: &Experiment, prepared: &Prepared) {
     let Experiment { resolved, method, .. } = experiment;
     let facts = DataFacts {
@@ -21,8 +21,8 @@ pub(super) fn warn_of_degenerate_settings(experiment: &Experiment, prepared: &Pr
     };
     let written = Written { recipe: &resolved.recipe, tree: &resolved.tree };
     for warning in advice(written, method, Some(&facts)).iter().map(ToString::to_string) {
-        // What the recipe alone tells has been said before the run began.
-        if resolved.warnings.iter().any(|said| said.to_string() == warning) {
+        // Warnings from the recipe alone have already been shown before the run started.
+        if resolved.warnings.iter().any(|shown| shown.to_string() == warning) {
             tracing::warn!(target: logging::FILE_ONLY, "{warning}");
         } else {
             tracing::warn!("{warning}");
@@ -30,15 +30,15 @@ pub(super) fn warn_of_degenerate_settings(experiment: &Experiment, prepared: &Pr
     }
 }
 
-/// The resolved recipe, the manifest and the labels; or a refusal to go on with another's run.
+/// Writes the resolved recipe, the manifest and the labels, or checks that a started run can be resumed.
 pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared) -> Result<()> {
     match folder.read_manifest()? {
-        Some(begun) => {
-            prepared.manifest.check_resumable(&begun, folder.path())?;
-            if begun.threads != prepared.manifest.threads {
-                let (before, now) = (begun.threads, prepared.manifest.threads);
+        Some(started) => {
+            prepared.manifest.check_resumable(&started, folder.path())?;
+            if started.threads != prepared.manifest.threads {
+                let (before, now) = (started.threads, prepared.manifest.threads);
                 tracing::warn!(
-                    "the run was begun with {before} threads and goes on with {now}; the last bits may differ"
+                    "the number of threads has changed from {before} to {now}; results may differ in the last bits"
                 );
             }
         }
@@ -51,7 +51,7 @@ pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared
     Ok(())
 }
 
-/// The recipe as text and as hyperparameters.
+/// Writes the recipe to TensorBoard, as text and as hyperparameters.
 pub(super) fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
     let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! One run from its recipe to its result, and the runs of earlier days.
+//! Run folders, checkpoints and the run loop.
 
 pub mod checkpoint;
 mod embed;

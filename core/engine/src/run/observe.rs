@@ -1,4 +1,4 @@
-//! What a run shows of itself in TensorBoard and `metrics.jsonl`.
+//! Writes a run's scalars, histograms and images to TensorBoard and `metrics.jsonl`.
 
 use super::prepare::Prepared;
 use crate::Result;
@@ -11,18 +11,18 @@ use curricle_record::Metrics;
 use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
-/// Queries and neighbours in a retrieval grid.
+/// Number of queries, and of neighbours per query, in a retrieval grid.
 const GRID: (usize, usize) = (8, 8);
-/// Tag, and name of the file without `.png`, of the queries with what they retrieve.
+/// Tag of the retrieval grid, and its file name without `.png`.
 const RETRIEVAL: &str = "retrieval";
-/// Samples whose similarities are shown as histograms.
+/// Number of samples whose similarities are shown as histograms.
 const SIMILARITY_SAMPLES: usize = 500;
-/// Samples in a grid of the lowest or highest weights.
+/// Number of samples in a grid of the lowest or highest weights.
 const WEIGHT_GRID: usize = 24;
-/// Width and height of pictures in a grid, unless the samples themselves are smaller.
-const PICTURE: i64 = 96;
+/// Width and height of the images in a grid, unless the samples are smaller.
+const THUMBNAIL: i64 = 96;
 
-/// Writes what happened in some steps.
+/// Writes the scalars of a step report.
 pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
     let seconds = report.total.as_secs_f64().max(f64::MIN_POSITIVE);
     let share = |part: Duration| part.as_secs_f64() / seconds;
@@ -39,7 +39,7 @@ pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
     tracker.scalars(&scalars, report.global_step, report.epoch + 1)
 }
 
-/// Writes the metrics of an evaluation, and what there is to see of it.
+/// Writes the metrics of an evaluation, similarity histograms and the retrieval grid.
 pub(super) fn evaluation(
     tracker: &mut Tracker,
     track: &TrackRecipe,
@@ -59,25 +59,25 @@ pub(super) fn evaluation(
     }
     if track.images && matches!(test.inputs.layout(), Layout::Images { .. }) {
         let query = prepared.query.as_deref();
-        let searching: Vec<usize> = (0..test.len()).filter(|&i| query.is_none_or(|query| query[i])).collect();
-        let queries: Vec<usize> = evenly(searching.len(), GRID.0).into_iter().map(|i| searching[i]).collect();
+        let candidates: Vec<usize> = (0..test.len()).filter(|&i| query.is_none_or(|query| query[i])).collect();
+        let queries: Vec<usize> = evenly(candidates.len(), GRID.0).into_iter().map(|i| candidates[i]).collect();
         let found = eval::neighbours(embeddings, query, &queries, GRID.1)?;
-        let right: Vec<bool> = queries
+        let correct: Vec<bool> = queries
             .iter()
             .zip(&found)
             .flat_map(|(&query, found)| found.iter().map(move |(id, _)| test.labels[*id] == test.labels[query]))
             .collect();
         let shown: Vec<usize> = found.iter().flatten().map(|(id, _)| *id).collect();
-        let side = test.inputs.thumbnail_side(PICTURE);
-        let pictures = (test.inputs.thumbnails(&queries, side)?, test.inputs.thumbnails(&shown, side)?);
-        if let (Some(queries), Some(shown)) = pictures {
-            tracker.latest_image(RETRIEVAL, &grid::retrieval_grid(&queries, &shown, &right)?, step)?;
+        let side = test.inputs.thumbnail_side(THUMBNAIL);
+        let images = (test.inputs.thumbnails(&queries, side)?, test.inputs.thumbnails(&shown, side)?);
+        if let (Some(queries), Some(shown)) = images {
+            tracker.latest_image(RETRIEVAL, &grid::retrieval_grid(&queries, &shown, &correct)?, step)?;
         }
     }
     Ok(())
 }
 
-/// Writes how the samples are weighted: numbers, histograms, and the lowest and highest samples.
+/// Writes the sample weights: scalars, histograms, and the samples with the lowest and highest weights.
 pub(super) fn weighting(
     tracker: &mut Tracker,
     track: &TrackRecipe,
@@ -108,14 +108,14 @@ pub(super) fn weighting(
         let highest: Vec<usize> = order.iter().rev().copied().take(WEIGHT_GRID).collect();
         for (tag, chosen) in [("weights/lowest", lowest), ("weights/highest", highest)] {
             let caption = |&id: &usize| {
-                let wrong = if training.flipped[id] { "flipped" } else { "" };
+                let flipped = if training.flipped[id] { "flipped" } else { "" };
                 format!(
-                    "{}\nw {:.2}\n{wrong}",
+                    "{}\nw {:.2}\n{flipped}",
                     training.part.class_names[training.part.labels[id] as usize], weights[id]
                 )
             };
             let captions: Vec<_> = chosen.iter().map(caption).collect();
-            if let Some(images) = inputs.thumbnails(&chosen, inputs.thumbnail_side(PICTURE))? {
+            if let Some(images) = inputs.thumbnails(&chosen, inputs.thumbnail_side(THUMBNAIL))? {
                 tracker.image(tag, &grid::sample_grid(&images, &captions, 8)?, step)?;
             }
         }
@@ -123,13 +123,13 @@ pub(super) fn weighting(
     Ok(())
 }
 
-/// The training samples and which of their labels are known to be wrong.
+/// The training samples and the mask of flipped labels.
 pub(super) struct Weighted<'a> {
     pub part: &'a Part,
     pub flipped: &'a [bool],
 }
 
-/// Similarities of positive and of negative pairs among some samples, evenly taken.
+/// Similarities of positive and of negative pairs among evenly spaced samples.
 fn similarities(embeddings: &Tensor, labels: &[i64]) -> (Vec<f64>, Vec<f64>) {
     let chosen = evenly(labels.len(), SIMILARITY_SAMPLES);
     let rows = pick(embeddings, &chosen);
@@ -160,14 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn similarities_are_sorted_into_positive_and_negative_pairs() {
+    fn similarities_are_split_into_positive_and_negative_pairs() {
         let embeddings = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 0.0, 0.0, 1.0]).view([3, 2]);
         let (positive, negative) = similarities(&embeddings, &[0, 0, 1]);
         assert_eq!((positive, negative), (vec![1.0], vec![0.0, 0.0]));
     }
 
     #[test]
-    fn samples_are_taken_evenly() {
+    fn chosen_samples_are_evenly_spaced() {
         assert_eq!(evenly(10, 4), [0, 2, 5, 7]);
         assert_eq!(evenly(2, 4), [0, 1]);
         assert!(evenly(0, 4).is_empty());

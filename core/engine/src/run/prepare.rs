@@ -1,4 +1,4 @@
-//! Everything a run needs before its first step.
+//! Prepares a run: loads the data, applies label noise, builds the model and the trainer.
 
 use super::run_loop::RunOptions;
 use crate::backbone::{Compute, Model, normalisation};
@@ -21,15 +21,15 @@ pub(super) struct Prepared<'a> {
     pub trainer: Trainer<'a>,
     /// The training samples with the labels they are trained with.
     pub training: NoisyPart,
-    /// The noise, over all training samples, those left out included.
+    /// The noisy labels of all training samples, including removed ones.
     pub noise: NoisyLabels,
-    /// The training samples as they came.
+    /// The training samples with their original labels.
     pub original: Part,
     /// The samples to evaluate on, on the training device.
     pub test: Part,
-    /// What the model sees of them: the same, or the features of a frozen network.
+    /// The model's inputs for them: the samples themselves, or the features of a frozen backbone.
     pub test_inputs: Inputs,
-    /// The test samples that search, if not all do.
+    /// Mask of the test samples used as queries; `None` if all are.
     pub query: Option<Vec<bool>>,
     pub manifest: Manifest,
 }
@@ -73,12 +73,12 @@ pub(super) fn prepare<'a>(
         if weights.left_over_inside > 0 {
             let (count, network) = (weights.left_over_inside, recipe.backbone.name());
             let file = weights.path.display();
-            tracing::warn!("`{file}` has {count} more tensors than `{network}`; is it of a larger network?");
+            tracing::warn!("`{file}` has more tensors than `{network}` ({count} unused); is it for a larger network?");
         }
     }
     if recipe.backbone.vision().is_some() {
         let pixels = serde_json::to_string(&normalisation(&recipe.backbone)).unwrap_or_default();
-        tracing::info!("`{}` sees pixels normalised as {pixels}", recipe.backbone.name());
+        tracing::info!("pixel normalisation for `{}`: {pixels}", recipe.backbone.name());
     }
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let conditions = Conditions {
@@ -87,7 +87,7 @@ pub(super) fn prepare<'a>(
         initialisation: blake3::hash(&tensor_file::to_bytes(&initial, None)?).to_hex().to_string(),
     };
     let compute = Compute::choose(&recipe.train, layout, device);
-    tracing::info!("network computes in {compute}");
+    tracing::info!("the network computes in {compute}");
     model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(recipe, &experiment.method, &shape, device)?;
@@ -100,8 +100,8 @@ pub(super) fn prepare<'a>(
         set.inputs = model.precompute(&set.inputs, recipe.eval.batch_size)?;
         test_inputs = model.precompute(&test_inputs, recipe.eval.batch_size)?;
         tracing::info!(
-            "the network is frozen: computed the features of {} training and {} test samples in {:.1} s, without \
-             augmentation; only the embedding and the loss's own tensors are trained",
+            "the backbone is frozen: computed the features of {} training and {} test samples in {:.1} s, without \
+             augmentation; only the embedding layer and the loss's tensors are trained",
             training.part.len(),
             test.len(),
             started.elapsed().as_secs_f64()
@@ -130,7 +130,7 @@ pub(super) fn prepare<'a>(
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, test_inputs, query, manifest })
 }
 
-/// What the run is trained and evaluated on, beyond the data set itself.
+/// Identifies the labels and the split that the run uses, beyond the data set itself.
 fn labels_identity(noise: &NoisyLabels, removed: bool, eval: &EvalRecipe) -> String {
     let removed = if removed { "-without-flipped" } else { "" };
     let set_aside = match eval.on {

@@ -1,4 +1,4 @@
-//! The run loop: prepare, train, update weights, evaluate, write.
+//! The run loop: prepare, train, update the weights, evaluate, write the results.
 
 use super::checkpoint::{self, Checkpoint, Position};
 use super::evaluation::{embed_test, embed_training, evaluate};
@@ -22,39 +22,39 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
 
-/// Where and how a recipe is run, as opposed to what it computes.
+/// Options that describe where and how a recipe is run, and do not change its results.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// The folder that holds all runs.
     pub out: PathBuf,
-    /// Where to train.
+    /// The device to train on.
     pub device: DeviceChoice,
-    /// Threads of libtorch; all physical cores by default.
+    /// Number of libtorch threads; defaults to the number of physical cores.
     pub threads: Option<usize>,
-    /// Begin anew even if the run is finished or half done.
+    /// Start over even if the run is finished or interrupted.
     pub force: bool,
     /// How progress is shown.
     pub progress: ProgressMode,
-    /// Say where time goes, and wait for the device after every part to know.
+    /// Profile the run; this waits for the device after every phase.
     pub profile: bool,
-    /// A folder for decoded pictures.
+    /// Folder of the cache of decoded images.
     pub image_cache: Option<PathBuf>,
 }
 
-/// How a run ended that did not fail.
+/// The file with the error of a failed run; the next attempt removes it.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its folder.
     pub folder: PathBuf,
-    /// What it came to.
+    /// Its result.
     pub result: RunResult,
-    /// Whether it had been finished before and nothing was done.
+    /// Whether it was already finished, so nothing was done.
     pub skipped: bool,
-    /// Where time went, if that was wanted and something was done.
+    /// The profile, if it was requested and the run was not skipped.
     pub profile: Option<ProfileSummary>,
 }
 
-/// Runs a recipe from wherever it stands to its end.
+/// Runs a recipe to its end: starts it, resumes it, or skips it if it is finished.
 pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &Stop) -> Result<Outcome> {
     let recipe = &experiment.recipe;
     let folder = RunFolder::below(&options.out, &recipe.name, &experiment.hash(), recipe.seed);
@@ -77,7 +77,7 @@ pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &Stop) -> Re
     if let Err(error) = &outcome {
         tracing::error!(target: logging::FILE_ONLY, "{error}");
         if !matches!(error, Error::Interrupted(_)) {
-            // Only for whoever looks at the folder; the error itself is what the caller gets.
+            // Only for people who look at the folder; the caller gets the error itself.
             let _ = files::write(&failure, format!("{error}\n").as_bytes());
         }
     }
@@ -92,19 +92,19 @@ struct Run<'a> {
     progress: Progress,
     started: Instant,
     profile: Profile,
-    /// What a checkpoint holds besides the trainer.
+    /// State in a checkpoint besides the trainer.
     memory: Memory,
 }
 
-/// What has to be remembered until the end of the run.
+/// State that is kept until the end of the run.
 struct Memory {
     untrained: Metrics,
     batches_hash: String,
-    /// Seconds of earlier processes that worked on this run.
+    /// Seconds that earlier processes spent on this run.
     seconds_before: f64,
 }
 
-/// What the last epoch left behind.
+/// Results of the last epoch.
 #[derive(Default)]
 struct LastEpoch {
     metrics: Option<Metrics>,
@@ -118,12 +118,12 @@ struct LastEpoch {
 }
 
 impl<'a> Run<'a> {
-    /// Prepares the run and goes back to its last checkpoint, if it has one.
+    /// Prepares the run and resumes from its last checkpoint, if there is one.
     fn begin(experiment: &'a Experiment, options: &RunOptions, folder: LockedRun) -> Result<Self> {
         let started = Instant::now();
         let threads = device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
-        tracing::info!("device {}, {threads} threads, folder `{}`", device::name(device), folder.path().display());
+        tracing::info!("device: {}, threads: {threads}, folder: `{}`", device::name(device), folder.path().display());
         device::set_switches(&experiment.recipe.train, device)?;
         let mut profile = Profile::start(device, options.profile);
         let mut stopwatch = profile.stopwatch();
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
                 return Err(Error::Interrupted(self.folder.path().into()));
             }
             last = self.end_epoch(&batches)?;
-            // The last epoch ends with the result instead: whoever is killed in between repeats it.
+            // After the last epoch the result is written instead; a run killed in between repeats that epoch.
             if self.prepared.trainer.epoch < epochs {
                 self.checkpoint()?;
             }
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
         self.write_results(last)
     }
 
-    /// Writes where the time of an epoch went, its checkpoint included.
+    /// Writes the profile of an epoch, including its checkpoint.
     fn end_profiled_epoch(&mut self) -> Result<()> {
         let seconds = self.profile.end_epoch(true);
         if !self.profile.wanted() {
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
 
         if !trainer.components.weights.is_uniform() {
-            self.progress.activity("weighing samples");
+            self.progress.activity("updating the weights");
             let mut stopwatch = self.profile.stopwatch();
             let embeddings =
                 if trainer.components.weights.needs_embeddings() { Some(embed_training(trainer)?) } else { None };
@@ -286,8 +286,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes what is left when training is over. The result comes last: it says that the run is
-    /// finished.
+    /// Writes the files of a trained run. `result.json` comes last, since it marks the run as finished.
     fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
         let recipe = self.recipe();
         let mut stopwatch = self.profile.stopwatch();
@@ -351,10 +350,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is wrong with checkpoints of other recipes.
-const DOES_NOT_FIT: &str = "the checkpoint does not fit the run's recipe; `--force` starts the run anew";
+/// The error for a checkpoint of another recipe.
+const DOES_NOT_FIT: &str = "the checkpoint does not match the run's recipe; use `--force` to start over";
 
-/// Puts the trainer back where a checkpoint was made.
+/// Restores the trainer from a checkpoint.
 fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
     let Checkpoint { position, tensors } = checkpoint;
     let trainer = &mut prepared.trainer;
@@ -369,7 +368,7 @@ fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
     Ok(Memory { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
 }
 
-/// Says how often gradients overflowed, in networks where they can.
+/// Logs how many steps were skipped because gradients overflowed, if loss scaling is used.
 fn log_skipped_steps(trainer: &Trainer) {
     if let Some(scale) = &trainer.loss_scale {
         let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());

@@ -1,4 +1,4 @@
-//! `samples.csv`: what a run thinks of each training sample.
+//! `samples.csv`: the final weight, nearest class and noise mask of each training sample.
 
 use crate::data::noise::NoisyPart;
 use crate::train::noise_report::is_suspected;
@@ -7,10 +7,10 @@ use curricle_record::files;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
-/// Rows compared with all class means at once.
+/// Number of rows compared with all class means at a time.
 const BLOCK: i64 = 4096;
 
-/// Writes one line for each training sample.
+/// Writes one row per training sample.
 pub(super) fn write(
     path: &Path,
     training: &NoisyPart,
@@ -22,10 +22,10 @@ pub(super) fn write(
     let nearest = nearest_classes(embeddings, &part.labels, weights, part.class_names.len());
     let failed = |e: csv::Error| Error::Failed(format!("cannot write `{}`: {e}", path.display()));
     let mut table = csv::Writer::from_writer(Vec::new());
-    let mut titles = vec!["sample", "path", "label", "weight"];
-    titles.extend(columns.iter().map(|(name, _)| name.as_str()));
-    titles.extend(["suspected", "nearest_class", "flipped"]);
-    table.write_record(&titles).map_err(failed)?;
+    let mut header = vec!["sample", "path", "label", "weight"];
+    header.extend(columns.iter().map(|(name, _)| name.as_str()));
+    header.extend(["suspected", "nearest_class", "flipped"]);
+    table.write_record(&header).map_err(failed)?;
     for row in 0..part.len() {
         let class = |label: i64| part.class_names[label as usize].clone();
         let mut record = vec![
@@ -43,8 +43,8 @@ pub(super) fn write(
     Ok(files::write(path, &bytes)?)
 }
 
-/// The class whose weighted mean lies nearest to each sample by cosine. The sample itself does
-/// not count in the mean of its own class, which it would draw towards itself.
+/// For each sample the class with the most similar weighted mean (cosine). The sample itself is
+/// excluded from the mean of its own class, which it would bias towards itself.
 fn nearest_classes(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes: usize) -> Vec<i64> {
     let _no_grad = tch::no_grad_guard();
     let device = embeddings.device();
@@ -76,15 +76,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mislabelled_sample_lies_nearest_to_its_true_class() {
+    fn a_mislabelled_sample_is_nearest_to_its_true_class() {
         let rows = [[1.0f32, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0], [0.05, 1.0]];
         let x = Tensor::from_slice(&rows.concat()).view([5, 2]);
-        // The last one is of class 1 and labelled 0.
+        // The last sample belongs to class 1 and is labelled 0.
         assert_eq!(nearest_classes(&x, &[0, 0, 1, 1, 0], &[1.0; 5], 2), [0, 0, 1, 1, 1]);
     }
 
     #[test]
-    fn samples_of_weight_zero_do_not_draw_the_mean() {
+    fn samples_with_weight_zero_do_not_affect_the_mean() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
         assert_eq!(nearest_classes(&x, &[0, 1, 0], &[1.0, 1.0, 0.0], 2)[2], 1);
     }

@@ -1,4 +1,4 @@
-//! Trained models, from the folder of a run or from an exported file.
+//! Loads trained models from a run folder or an exported file.
 
 use super::checkpoint;
 use crate::backbone::{Model, normalisation};
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tch::{Device, Tensor};
 
-/// What an exported file says it is.
+/// Value of the `format` entry of an exported file.
 const FORMAT: &str = "curricle model 1";
 
 /// A trained model, ready to be built.
@@ -21,19 +21,19 @@ pub struct SavedModel {
     pub path: PathBuf,
     /// The recipe of the run, if it came from one.
     pub recipe: Option<Recipe>,
-    /// What the network is, and what pictures go through before it.
+    /// The network and its image preprocessing.
     pub settings: ModelSettings,
     tensors: HashMap<String, Tensor>,
 }
 
-/// What has to be known to use a model.
+/// The settings needed to use a model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSettings {
-    /// The network. Its normalisation is always written down, its weights never.
+    /// The backbone. Its normalisation is always written, its pretrained weights never.
     pub backbone: BackboneRecipe,
-    /// The embedding.
+    /// The embedding layer.
     pub embedding: EmbeddingRecipe,
-    /// How files become pictures.
+    /// How image files are decoded and resized.
     pub images: ImagesRecipe,
 }
 
@@ -49,27 +49,27 @@ impl SavedModel {
         }
     }
 
-    /// The model of a run: that of a file in its folder, else the trained one, else that of the last
+    /// The model of a run: from the given file in its folder, else the trained model, else the last
     /// checkpoint.
     fn of_run(folder: &RunFolder, file: Option<&Path>) -> Result<Self> {
         let path = folder.recipe();
         if !path.exists() {
             return Err(Error::Usage(format!(
-                "`{}` is not the folder of a run: it has no `recipe.toml`. A run's folder looks like \
+                "`{}` is not a run folder: it has no `recipe.toml`. A run folder looks like \
                  `runs/<recipe>/<hash>/seed-0`",
                 folder.path().display()
             )));
         }
         let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         let recipe: Recipe =
-            toml::from_str(&text).map_err(|e| Error::format(path, format!("cannot be understood: {}", e.message())))?;
+            toml::from_str(&text).map_err(|e| Error::format(path, format!("cannot be parsed: {}", e.message())))?;
         let trained = folder.model();
         let file = file.or(trained.exists().then_some(trained.as_path()));
         let tensors = if let Some(file) = file {
             tensor_file::read(file)?.0
         } else if let Some(checkpoint) = checkpoint::latest(&folder.checkpoints())? {
             tracing::warn!(
-                "the run in `{}` is not finished; this is its model after step {}",
+                "the run in `{}` is not finished; using its model after step {}",
                 folder.path().display(),
                 checkpoint.position.global_step
             );
@@ -89,17 +89,17 @@ impl SavedModel {
     }
 
     fn exported(path: &Path) -> Result<Self> {
-        let (tensors, said) = tensor_file::read(path)?;
+        let (tensors, metadata) = tensor_file::read(path)?;
         let wrong = |message: String| Error::format(path, message);
-        if said.get("format").map(String::as_str) != Some(FORMAT) {
+        if metadata.get("format").map(String::as_str) != Some(FORMAT) {
             return Err(wrong(
-                "is not a model that `curricle export --format safetensors` wrote; name such a file, a run's folder, \
-                 or a file in its `checkpoints`"
+                "was not written by `curricle export --format safetensors`; pass such a file, a run folder, or a file \
+                 in its `checkpoints`"
                     .into(),
             ));
         }
-        let settings = said.get("settings").map(String::as_str).unwrap_or_default();
-        let settings = serde_json::from_str(settings).map_err(|e| wrong(format!("its settings are damaged: {e}")))?;
+        let settings = metadata.get("settings").map(String::as_str).unwrap_or_default();
+        let settings = serde_json::from_str(settings).map_err(|e| wrong(format!("has invalid settings: {e}")))?;
         let named = |(name, tensor): (String, Tensor)| {
             let own = if name.starts_with("embedding.") { name } else { format!("backbone.{name}") };
             (own, tensor)
@@ -108,7 +108,7 @@ impl SavedModel {
         Ok(Self { path: path.to_path_buf(), recipe: None, settings, tensors })
     }
 
-    /// The model itself.
+    /// Builds the model on a device.
     pub fn build(&self, device: Device) -> Result<Model> {
         let ModelSettings { backbone, embedding, .. } = &self.settings;
         let failed = |error| match error {
@@ -152,11 +152,11 @@ impl SavedModel {
         self.build(Device::Cpu)?.save_torchscript(path, &shape)
     }
 
-    /// Writes the tensors under the names their originals have, with all that has to be known.
+    /// Writes the tensors under the names of the original architecture, with the settings as metadata.
     pub fn export_safetensors(&self, path: &Path) -> Result<()> {
         let json = |value: serde_json::Result<String>| value.map_err(|e| Error::Failed(e.to_string()));
         let ModelSettings { backbone, embedding, images } = &self.settings;
-        let said = [
+        let metadata = [
             ("format", FORMAT.to_string()),
             ("curricle", env!("CARGO_PKG_VERSION").to_string()),
             ("backbone", backbone.name().to_string()),
@@ -165,12 +165,12 @@ impl SavedModel {
             ("normalise", json(serde_json::to_string(&normalisation(backbone).numbers()))?),
             ("settings", json(serde_json::to_string(&self.settings))?),
         ];
-        let said = said.map(|(key, value)| (key.to_string(), value)).into();
-        Ok(files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), Some(said))?)?)
+        let metadata = metadata.map(|(key, value)| (key.to_string(), value)).into();
+        Ok(files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), Some(metadata))?)?)
     }
 }
 
-/// The same network, whether or not the file of its first weights is still there.
+/// The same backbone without its file of pretrained weights, which may no longer exist.
 fn without_weights(backbone: &BackboneRecipe) -> BackboneRecipe {
     let normalise = normalisation(backbone);
     let mut backbone = backbone.clone();

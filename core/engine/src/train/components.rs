@@ -1,4 +1,4 @@
-//! The components of a run and the tensors they declared.
+//! The components of a run and the tensors they declare.
 
 use crate::backbone::standard_normal;
 use crate::method::Method;
@@ -8,26 +8,26 @@ use curricle_sdk::{Init, Kind, Loss, Sampler, Shape, TensorSpec, Tensors, Weight
 use std::sync::Arc;
 use tch::{Device, Tensor};
 
-/// What a recipe's `[loss]`, `[sampler]` and `[weights]` name, ready to work.
+/// The components that a recipe's `[loss]`, `[sampler]` and `[weights]` name.
 pub struct Components {
     /// The loss.
     pub loss: Arc<dyn Loss>,
-    /// What the loss declared, and the tensors made for it.
+    /// The tensors declared by the loss.
     pub loss_tensors: Declared,
     /// The sampler.
     pub sampler: Arc<dyn Sampler>,
     /// The weight scheme.
     pub weights: Arc<dyn WeightScheme>,
-    /// What the weight scheme declared, and the tensors made for it.
+    /// The tensors declared by the weight scheme.
     pub weights_tensors: Declared,
 }
 
-/// Declarations and their tensors.
+/// Declared tensors with their declarations.
 #[derive(Debug, Default)]
 pub struct Declared {
     /// The declarations.
     pub specs: Vec<TensorSpec>,
-    /// One tensor for each.
+    /// One tensor per declaration.
     pub tensors: Tensors,
 }
 
@@ -51,22 +51,22 @@ impl Components {
     }
 }
 
-/// Says which component an error comes from, for use with `map_err`.
+/// Adds the component to an error, for use with `map_err`.
 pub(crate) fn named(kind: Kind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
     let name = name.to_string();
     move |source| Error::Component { kind, name, source }
 }
 
-/// Declarations must have names of their own and shapes that can be made.
+/// Checks that declarations have unique names and valid shapes.
 pub(crate) fn check_specs(specs: &[TensorSpec]) -> curricle_sdk::Result<()> {
-    // Two hundred gigabytes of f32: more is a mistake, and asking for it would end the program.
+    // 200 GB of f32: more is a mistake, and allocating it would abort the program.
     const MOST: i64 = 50_000_000_000;
     for (index, TensorSpec { name, shape, .. }) in specs.iter().enumerate() {
         let elements =
             shape.iter().try_fold(1i64, |product, &size| if size < 0 { None } else { product.checked_mul(size) });
         if elements.is_none_or(|elements| elements > MOST) {
             return Err(curricle_sdk::Error::other(format!(
-                "declared tensor `{name}` with the impossible shape {shape:?}"
+                "declared tensor `{name}` with the invalid shape {shape:?}"
             )));
         }
         if specs[..index].iter().any(|other| other.name == *name) {
@@ -77,8 +77,8 @@ pub(crate) fn check_specs(specs: &[TensorSpec]) -> curricle_sdk::Result<()> {
 }
 
 impl Declared {
-    /// Creates the declared tensors. Each has a random stream of its own, so that initial values
-    /// depend on the seed and the tensor's name alone.
+    /// Creates the declared tensors. Each has a separate random stream, so its initial values depend
+    /// only on the seed and its name.
     pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: Kind, device: Device) -> Self {
         let mut tensors = Tensors::default();
         for spec in &specs {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn declared_tensors_start_as_declared() {
+    fn declared_tensors_are_initialised_as_declared() {
         let specs = vec![
             TensorSpec::trainable("proxies", [50, 40], Init::Normal { std: 0.5 }),
             TensorSpec::state("age", [1], Init::Constant(3.0)),

@@ -1,8 +1,8 @@
-//! Which parameters move how fast.
+//! Parameter groups: learning-rate factors and weight decay by tensor name.
 //!
-//! `[groups]` speaks of tensors by the beginning of their names: `backbone`, `embedding`,
-//! `"backbone.layer4"`, or the group that a loss declared for its own tensors. Of several that fit
-//! the longest counts.
+//! The keys of `[groups]` are prefixes of tensor names (`backbone`, `embedding`,
+//! `"backbone.layer4"`) or the group that a loss declared for its own tensors. The longest matching
+//! prefix wins.
 
 use super::components::Components;
 use super::optimizer::Parameter;
@@ -12,7 +12,7 @@ use curricle_recipe::{GroupRecipe, Recipe};
 use std::collections::BTreeMap;
 use tch::Tensor;
 
-/// Everything the optimiser moves: network, embedding layer, and what the loss declared.
+/// Everything the optimiser updates: backbone, embedding layer, and the loss's trainable tensors.
 pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
     let declared = &components.loss_tensors;
     let tensors = model.tensors();
@@ -20,7 +20,7 @@ pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components
     known.extend(declared.specs.iter().filter(|spec| spec.trainable).map(|spec| spec.group.to_string()));
     if let Some(unknown) = recipe.groups.keys().find(|group| !known.contains(*group)) {
         return Err(Error::Usage(format!(
-            "there is no parameter group `{unknown}` to set with `groups.\"{unknown}\"`; {}",
+            "`groups.\"{unknown}\"` does not match any parameter; {}",
             backbone::suggest_group(unknown, &known)
         )));
     }
@@ -44,7 +44,7 @@ pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components
     Ok(parameters)
 }
 
-/// The longest group that a tensor's name begins with; by itself it belongs to its first part.
+/// The longest group that is a prefix of a tensor's name; by default the name's first component.
 fn group_of<'n>(name: &'n str, groups: &'n BTreeMap<String, GroupRecipe>) -> &'n str {
     let own = name.split('.').next().unwrap_or(name);
     let fits = |group: &&str| name == *group || name.strip_prefix(*group).is_some_and(|rest| rest.starts_with('.'));
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_beginning_counts() {
+    fn the_longest_matching_prefix_wins() {
         let names = ["backbone", "backbone.layer1", "backbone.layer1.0.conv1"];
         let groups = names.map(|name| (name.to_string(), GroupRecipe::default())).into();
         assert_eq!(group_of("backbone.layer1.0.conv1.weight", &groups), "backbone.layer1.0.conv1");
         assert_eq!(group_of("backbone.layer1.0.bn1.weight", &groups), "backbone.layer1");
-        assert_eq!(group_of("backbone.layer11.weight", &groups), "backbone", "a number is not cut in two");
+        assert_eq!(group_of("backbone.layer11.weight", &groups), "backbone", "prefixes end at a dot");
         assert_eq!(group_of("embedding.weight", &groups), "embedding");
     }
 }

@@ -1,10 +1,10 @@
-//! Scaling of the loss, for gradients too small for f16.
+//! Dynamic loss scaling, for gradients too small for f16.
 
 use crate::{Error, Result};
 use std::collections::HashMap;
 use tch::{Device, Kind, TchError, Tensor};
 
-/// The largest finite f16 is 65,504: begin where small losses fit, and halve if they do not.
+/// The largest finite f16 is 65,504: start where small losses fit, and halve the scale on overflow.
 const FIRST: f64 = 65_536.0;
 /// Steps without overflow after which the scale is doubled.
 const PATIENCE: i64 = 2_000;
@@ -13,8 +13,8 @@ const SCALE: &str = "loss_scale.scale";
 const GOOD_STEPS: &str = "loss_scale.good_steps";
 const SKIPPED: &str = "loss_scale.skipped";
 
-/// A factor on the loss that follows the gradients: halved when they overflow, which also skips the
-/// step, and doubled when they have not for a long time. Everything stays on the device.
+/// A factor on the loss that adapts to the gradients: halved when they overflow, which also skips the
+/// step, and doubled after many steps without overflow. Everything stays on the device.
 #[derive(Debug)]
 pub struct LossScale {
     scale: Tensor,
@@ -27,7 +27,7 @@ pub struct LossScale {
 }
 
 impl LossScale {
-    /// Before the first step.
+    /// The scale before the first step.
     pub fn new(device: Device) -> Self {
         let number = |value, kind| Tensor::full([], value, (kind, device));
         Self {
@@ -38,12 +38,12 @@ impl LossScale {
         }
     }
 
-    /// The loss whose gradients are to be computed.
+    /// The scaled loss, for the backward pass.
     pub fn apply(&self, loss: &Tensor) -> Tensor {
         loss * &self.scale
     }
 
-    /// Undoes the scale in the gradients and says, on the device, whether any is not finite.
+    /// Unscales the gradients. The result, on the device, is 1 if any is not finite.
     pub(super) fn unscale(&mut self, gradients: &[&Tensor]) -> Result<Tensor, TchError> {
         let _ = self.overflow.f_zero_()?;
         if !gradients.is_empty() {
@@ -52,7 +52,7 @@ impl LossScale {
         Ok(self.overflow.shallow_clone())
     }
 
-    /// Chooses the scale of the next step.
+    /// Updates the scale for the next step.
     pub(super) fn adapt(&mut self) -> Result<(), TchError> {
         let Self { scale, good_steps, overflow, skipped } = self;
         *skipped += &*overflow;
@@ -70,14 +70,14 @@ impl LossScale {
         self.skipped.shallow_clone()
     }
 
-    /// What a checkpoint keeps.
+    /// The tensors for a checkpoint.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         [(SCALE, &self.scale), (GOOD_STEPS, &self.good_steps), (SKIPPED, &self.skipped)]
             .map(|(name, tensor)| (name.to_string(), tensor.shallow_clone()))
             .into()
     }
 
-    /// Restores what [`LossScale::state`] gave.
+    /// Restores the tensors of [`LossScale::state`].
     pub fn restore(&mut self, state: &HashMap<String, Tensor>) -> Result<()> {
         let Self { scale, good_steps, skipped, .. } = self;
         for (name, tensor) in [(SCALE, scale), (GOOD_STEPS, good_steps), (SKIPPED, skipped)] {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scale_doubles_after_many_good_steps_and_survives_a_checkpoint() {
+    fn the_scale_doubles_after_many_good_steps_also_across_a_checkpoint() {
         let mut scale = LossScale::new(Device::Cpu);
         let good = |scale: &mut LossScale, steps: i64| {
             for _ in 0..steps {

@@ -1,22 +1,22 @@
-//! Losses on their way from the device to the log.
+//! Collects losses on the device until they are logged.
 
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
-/// Collects the loss of every step on the device and reads them together, so that training waits
-/// for the device once per logged step and not once per step.
+/// Collects the loss of every step on the device and reads them together, so that training waits for
+/// the device once per log entry and not once per step.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// Losses of the window that were read already, before an interruption.
+    /// Losses of the window that have already been read for a checkpoint.
     read: Vec<f32>,
     /// Losses still on the device.
     pending: Vec<Tensor>,
-    /// Sum and number of all losses of the epoch up to the last window.
+    /// Sum and number of the epoch's losses up to the last window.
     sum: f64,
     count: u64,
 }
 
-/// What a meter is in a checkpoint.
+/// A meter in a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeterState {
     window: Vec<f32>,
@@ -24,12 +24,12 @@ pub struct MeterState {
     count: u64,
 }
 
-/// The losses since the last window, and other numbers read with them.
+/// The losses since the last window, and other scalars read with them.
 #[derive(Debug)]
 pub struct Window {
-    /// One loss for each step.
+    /// One loss per step.
     pub losses: Vec<f32>,
-    /// The other numbers, in the order given.
+    /// The other scalars, in the order given.
     pub others: Vec<f32>,
 }
 
@@ -39,7 +39,7 @@ impl Window {
         self.losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / self.losses.len().max(1) as f64
     }
 
-    /// How many steps before the window's last one the first loss was not finite, if any.
+    /// The first step with a loss that is not finite, if any, counted back from the window's last step.
     pub fn first_bad(&self) -> Option<usize> {
         self.losses.iter().position(|loss| !loss.is_finite()).map(|index| self.losses.len() - 1 - index)
     }
@@ -81,7 +81,7 @@ impl Meter {
         self.sum / self.count.max(1) as f64
     }
 
-    /// For a checkpoint in the middle of a window.
+    /// Saves the meter in a checkpoint, possibly in the middle of a window.
     pub fn save(&mut self) -> MeterState {
         let (sum, count) = (self.sum, self.count);
         let window = self.window(&[]).losses;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_come_with_the_same_read() {
+    fn other_scalars_are_read_with_the_losses() {
         let mut meter = Meter::default();
         push(&mut meter, &[1.0, f32::NAN, 3.0]);
         let window = meter.window(&[Tensor::from(7.0), Tensor::from(8i64)]);

@@ -1,4 +1,4 @@
-//! The training loop and its parts.
+//! The training loop: trainer, optimisers, schedules, loss scaling and sample weights.
 
 pub mod components;
 pub(crate) mod groups;

@@ -1,27 +1,27 @@
-//! How well the weights tell wrong labels from right ones, where the wrong ones are known.
+//! How well the sample weights detect mislabelled samples, when it is known which labels were flipped.
 
-/// Weights against the mask of labels that were changed on purpose. A number that is not defined
-/// (no label was changed, no sample is suspected) is absent.
+/// The weights compared with the mask of flipped labels. A metric is `None` where it is undefined
+/// (no flipped label, no suspected sample).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct NoiseReport {
-    /// Mean weight of the samples with their right label.
+    /// Mean weight of the correctly labelled samples.
     pub weight_clean: Option<f64>,
-    /// Mean weight of the samples with a wrong label.
+    /// Mean weight of the mislabelled samples.
     pub weight_noisy: Option<f64>,
-    /// Probability that a wrong sample has the lower weight of a wrong and a right one; equal
-    /// weights count half.
+    /// Probability that a mislabelled sample has a lower weight than a correctly labelled one; ties
+    /// count half.
     pub auroc: Option<f64>,
-    /// Average precision of 1-w as a detector of wrong labels. Samples of equal weight enter
-    /// together, so that their order in the data does not matter.
+    /// Average precision of 1-w as a detector of mislabelled samples. Ties are added as one group, so
+    /// their order in the data does not matter.
     pub average_precision: Option<f64>,
-    /// Share of wrong labels among the suspected samples, those with a weight below 0.5.
+    /// Fraction of the suspected samples (weight below 0.5) that are mislabelled.
     pub precision: Option<f64>,
-    /// Share of the wrong labels that are suspected.
+    /// Fraction of the mislabelled samples that are suspected.
     pub recall: Option<f64>,
 }
 
 impl NoiseReport {
-    /// Compares the weights with the mask, sample by sample.
+    /// Compares the weights with the mask of flipped labels.
     pub fn new(weights: &[f64], flipped: &[bool]) -> Self {
         let samples: Vec<(f64, bool)> = weights.iter().copied().zip(flipped.iter().copied()).collect();
         let wrong = samples.iter().filter(|s| s.1).count() as f64;
@@ -40,7 +40,7 @@ impl NoiseReport {
         }
     }
 
-    /// The numbers that are defined, by name.
+    /// The defined metrics, by name.
     pub fn scalars(&self) -> Vec<(&'static str, f64)> {
         let all = [
             ("weight_clean", self.weight_clean),
@@ -54,12 +54,12 @@ impl NoiseReport {
     }
 }
 
-/// Whether a sample of this weight is taken to be wrong.
+/// Whether a sample with this weight is suspected to be mislabelled.
 pub fn is_suspected(weight: f64) -> bool {
     weight < 0.5
 }
 
-/// AUROC and average precision by walking through groups of equal weight, lowest first.
+/// AUROC and average precision, over groups of equal weight in ascending order.
 fn ranking(mut samples: Vec<(f64, bool)>, wrong: f64, right: f64) -> (Option<f64>, Option<f64>) {
     samples.sort_by(|x, y| x.0.total_cmp(&y.0));
     let (mut wins, mut precision) = (0.0, 0.0);
@@ -85,7 +85,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn numbers_agree_with_scikit_learn() {
+    fn metrics_match_scikit_learn() {
         let cases: Value = serde_json::from_str(include_str!("../../../../tests/golden/noise_report.json")).unwrap();
         let cases = cases.as_array().unwrap();
         assert_eq!(cases.len(), 6);
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_say_nothing() {
+    fn equal_weights_give_chance_level_metrics() {
         let report = NoiseReport::new(&[1.0; 4], &[true, false, false, false]);
         assert_eq!((report.auroc, report.average_precision), (Some(0.5), Some(0.25)));
         assert_eq!((report.precision, report.recall), (None, Some(0.0)));
     }
 
     #[test]
-    fn without_noise_there_is_nothing_to_detect() {
+    fn metrics_are_undefined_without_flipped_labels() {
         let report = NoiseReport::new(&[1.0, 0.2], &[false, false]);
         assert_eq!((report.auroc, report.average_precision, report.recall), (None, None, None));
         assert_eq!((report.weight_clean, report.weight_noisy), (Some(0.6), None));

@@ -1,8 +1,8 @@
-//! How the learning rate changes over training.
+//! Learning-rate schedules with warm-up.
 
 use curricle_recipe::ScheduleRecipe;
 
-/// Gives each step the factor for its learning rate.
+/// Computes the learning-rate factor of each step.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     recipe: ScheduleRecipe,
@@ -11,28 +11,28 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a run of so many epochs.
+    /// The schedule of a run with this number of epochs.
     pub fn new(recipe: &ScheduleRecipe, warmup_epochs: f64, epochs: u64) -> Self {
         Self { recipe: recipe.clone(), warmup_epochs, epochs: epochs as f64 }
     }
 
-    /// The factor of one step (counted from 0) of an epoch (counted from 0).
+    /// The factor of a step of an epoch, both counted from 0.
     ///
-    /// The warm-up rises linearly to 1, looking at the step's end, so that it does not begin with
-    /// a step of length 0. The rest looks at the step's beginning; the cosine spans what is left
-    /// after the warm-up.
+    /// The warm-up rises linearly to 1 and uses the time at the end of the step, so that the first
+    /// step's rate is not 0. The schedules use the time at the start of the step; the cosine spans the
+    /// epochs after the warm-up.
     pub fn factor(&self, epoch: u64, step: usize, steps: usize) -> f64 {
         let time = |step: usize| epoch as f64 + step as f64 / steps as f64;
-        let (begin, end) = (time(step), time(step + 1));
+        let (start, end) = (time(step), time(step + 1));
         if end < self.warmup_epochs {
             return end / self.warmup_epochs;
         }
         match self.recipe {
             ScheduleRecipe::Constant => 1.0,
-            ScheduleRecipe::Step { every, factor } => factor.powf((begin / every as f64).floor()),
+            ScheduleRecipe::Step { every, factor } => factor.powf((start / every as f64).floor()),
             ScheduleRecipe::Cosine { floor } => {
                 let span = (self.epochs - self.warmup_epochs).max(f64::MIN_POSITIVE);
-                let progress = ((begin - self.warmup_epochs) / span).clamp(0.0, 1.0);
+                let progress = ((start - self.warmup_epochs) / span).clamp(0.0, 1.0);
                 floor + (1.0 - floor) * 0.5 * (1.0 + (std::f64::consts::PI * progress).cos())
             }
         }
@@ -46,13 +46,13 @@ mod tests {
     #[test]
     fn the_warm_up_rises_to_the_full_rate() {
         let schedule = Schedule::new(&ScheduleRecipe::Constant, 2.0, 10);
-        assert_eq!(schedule.factor(0, 0, 10), 0.05, "the first step moves");
+        assert_eq!(schedule.factor(0, 0, 10), 0.05, "the first step has a positive rate");
         assert_eq!(schedule.factor(0, 9, 10), 0.5);
         assert_eq!(schedule.factor(2, 0, 10), 1.0);
     }
 
     #[test]
-    fn steps_fall_at_epoch_borders() {
+    fn the_rate_drops_at_epoch_boundaries() {
         let schedule = Schedule::new(&ScheduleRecipe::Step { every: 3, factor: 0.1 }, 0.0, 10);
         assert_eq!(schedule.factor(2, 9, 10), 1.0, "the last step of the third epoch");
         assert_eq!(schedule.factor(3, 0, 10), 0.1, "the first of the fourth");

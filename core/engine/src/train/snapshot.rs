@@ -1,4 +1,4 @@
-//! A trainer's tensors for a checkpoint, and back.
+//! Saving a trainer's tensors for a checkpoint and restoring them.
 
 use super::Trainer;
 use super::components::Declared;
@@ -22,7 +22,7 @@ impl Trainer<'_> {
         tensors
     }
 
-    /// Puts the tensors of a snapshot back.
+    /// Restores the tensors of a snapshot.
     pub fn restore(&mut self, tensors: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let _no_grad = tch::no_grad_guard();
         let saved = |name: &str| {
@@ -43,7 +43,7 @@ impl Trainer<'_> {
         let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?)
             .map_err(|e| Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` cannot be read: {e}")))?;
         if weights.len() != self.weights.values().len() {
-            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` belong to another data set")));
+            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` is from another data set")));
         }
         self.weights.set(weights);
         Ok(())

@@ -1,4 +1,4 @@
-//! The θ-phase: one epoch of gradient steps.
+//! The training loop: one epoch of gradient steps (the θ-phase).
 
 use super::components::{Components, named};
 use super::groups;
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tch::{Device, Tensor};
 
-/// The training samples as the loop uses them.
+/// The training samples as used by the training loop.
 #[derive(Debug)]
 pub struct TrainingSet {
-    /// What the network sees, on the training device.
+    /// The network's inputs, on the training device.
     pub inputs: Inputs,
     /// The (possibly noisy) labels.
     pub labels: Vec<i64>,
@@ -55,19 +55,19 @@ pub struct Trainer<'a> {
     pub epoch: u64,
     /// Steps already taken in it.
     pub step: usize,
-    /// Losses not logged yet.
+    /// Losses that have not been logged.
     pub meter: Meter,
-    /// What the loss is multiplied by, for networks in f16.
+    /// The loss scale, for networks in f16.
     pub loss_scale: Option<LossScale>,
-    /// Whether to wait for the device after every part of a step.
+    /// Whether to wait for the device after every phase of a step.
     pub profiled: bool,
     schedule: Schedule,
 }
 
-/// What happened since the last report.
+/// The steps since the last report.
 #[derive(Debug)]
 pub struct StepReport {
-    /// Steps since the beginning of training.
+    /// Steps since the start of training.
     pub global_step: u64,
     /// The epoch, counted from 0.
     pub epoch: u64,
@@ -77,14 +77,14 @@ pub struct StepReport {
     pub loss: f64,
     /// Learning rate of each parameter group in the last step.
     pub learning_rates: BTreeMap<String, f64>,
-    /// What the loss logged, and the gradient's length.
+    /// Scalars logged by the loss, and the gradient norm.
     pub scalars: Vec<(String, f64)>,
     /// Samples seen.
     pub samples: usize,
-    /// Where time went. On CUDA, unless the trainer is profiled, the parts say how long queueing took;
-    /// the total is right all the same, since each report waits for the device.
+    /// Time per phase. On CUDA, unless the trainer is profiled, these are the times to queue the work;
+    /// the total is still right, since each report waits for the device.
     pub times: Times,
-    /// How long it took altogether.
+    /// Total time.
     pub total: Duration,
 }
 
@@ -93,7 +93,7 @@ pub struct StepReport {
 pub enum EpochEnd {
     /// All its steps were taken.
     Complete,
-    /// Somebody asked to stop.
+    /// A stop was requested.
     Stopped,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Trainer<'a> {
         Ok(batches)
     }
 
-    /// Takes the steps that are left of the current epoch and reports every few of them.
+    /// Takes the remaining steps of the current epoch and reports every `train.log_every` steps.
     pub fn run_epoch(
         &mut self,
         batches: &[Vec<i64>],
@@ -187,7 +187,7 @@ impl<'a> Trainer<'a> {
         mut stopwatch: Stopwatch,
         times: &mut Times,
     ) -> Result<Vec<(String, Tensor)>> {
-        // Dropout and losses that sample draw from libtorch's generator. Seeded at every step, a
+        // Dropout and losses that sample use libtorch's generator. It is seeded at every step, so that a
         // resumed epoch draws the same numbers.
         tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
         let Samples { ids, inputs } = samples;
@@ -215,8 +215,8 @@ impl<'a> Trainer<'a> {
         let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
         during("computing gradients", || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?))?;
         stopwatch.count(Part::Backward, times);
-        // Losses that select pairs by comparison can be 0 on embeddings that are not numbers, so
-        // those count too: 0 times anything finite is 0.
+        // Losses that select pairs by comparison can be 0 on NaN embeddings, so these are checked too: 0
+        // times anything finite is 0.
         let embeddings_finite = embeddings.detach().sum(loss.kind()) * 0.0;
         self.meter.push(&(loss.detach() + embeddings_finite));
         let options = StepOptions {
@@ -240,7 +240,7 @@ impl<'a> Trainer<'a> {
         Ok(logs)
     }
 
-    /// What to do if the memory of the device was not enough for a step.
+    /// Adds a remedy to an out-of-memory error in a training step.
     fn explain_memory(&self, error: Error, batch: usize) -> Error {
         memory::explain(error, self.model.device(), || {
             let inputs = self.data.inputs.layout();
@@ -249,7 +249,7 @@ impl<'a> Trainer<'a> {
             memory::Need {
                 what: format!("a training step with {batch} samples of {inputs} in {precision}"),
                 remedy: format!(
-                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller pictures \
+                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller images \
                      (`images.size`) or a smaller network; the last checkpoint is kept"
                 ),
             }
@@ -261,15 +261,15 @@ impl<'a> Trainer<'a> {
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
         let message = format!(
-            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch holds the samples {}. The last checkpoint \
-             is kept. {}",
+            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch contains the samples {}. \
+             The last checkpoint is kept. {}",
             self.epoch + 1,
             step + 1,
             batches.len(),
             ids.join(", "),
             match self.recipe.train.precision {
-                Precision::F16 => "The network may need the range of `train.precision = \"bf16\"`",
-                _ => "A lower `optimizer.lr` or a `train.clip_norm` may help",
+                Precision::F16 => "Try `train.precision = \"bf16\"`, which has a wider range",
+                _ => "Try a lower `optimizer.lr`, or set `train.clip_norm`",
             }
         );
         Err(named(Kind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
@@ -280,20 +280,20 @@ fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T
     guard(work).map_err(|source| Error::Torch { during, source })
 }
 
-/// A loss must be one number that gradients flow through, on the device of its inputs.
+/// Checks that a loss is a scalar with a gradient, on the device of the embeddings.
 pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Result<Tensor> {
     let wrong = |what: String| Err(curricle_sdk::Error::other(what));
     if loss.numel() != 1 {
-        return wrong(format!("must return one number, not a tensor of shape {:?}", loss.size()));
+        return wrong(format!("must return a scalar, not a tensor of shape {:?}", loss.size()));
     }
     if loss.kind() != embeddings.kind() && loss.kind() != tch::Kind::Float {
-        return wrong(format!("returned a number of type {:?} for embeddings of {:?}", loss.kind(), embeddings.kind()));
+        return wrong(format!("returned a scalar of type {:?} for embeddings of {:?}", loss.kind(), embeddings.kind()));
     }
     if !loss.requires_grad() {
-        return wrong("returned a number that is not connected to the embeddings, so nothing could be learned".into());
+        return wrong("returned a scalar that is detached from the embeddings, so nothing can be learned".into());
     }
     if loss.device() != embeddings.device() {
-        return wrong(format!("returned a number on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
+        return wrong(format!("returned a scalar on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
     }
     Ok(loss)
 }
@@ -301,7 +301,7 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
 fn check_log(log: &Log) -> curricle_sdk::Result<()> {
     match log.scalars().iter().find(|(_, value)| value.numel() != 1) {
         Some((name, value)) => Err(curricle_sdk::Error::other(format!(
-            "logged a tensor of shape {:?} as `{name}`, which must be one number",
+            "logged a tensor of shape {:?} as `{name}`, which must be a scalar",
             value.size()
         ))),
         None => Ok(()),
@@ -310,14 +310,14 @@ fn check_log(log: &Log) -> curricle_sdk::Result<()> {
 
 pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {
     if batches.is_empty() {
-        return Err("gave no batch for the epoch".into());
+        return Err("returned no batches for the epoch".into());
     }
     for (number, batch) in batches.iter().enumerate() {
         if batch.is_empty() {
-            return Err(format!("gave an empty batch ({} of {})", number + 1, batches.len()));
+            return Err(format!("returned an empty batch ({} of {})", number + 1, batches.len()));
         }
         if let Some(id) = batch.iter().find(|&&id| usize::try_from(id).map_or(true, |id| id >= samples)) {
-            return Err(format!("named sample {id} in batch {}, and there are {samples} samples", number + 1));
+            return Err(format!("put sample {id} in batch {}, but there are {samples} samples", number + 1));
         }
     }
     Ok(())

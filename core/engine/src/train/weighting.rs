@@ -15,7 +15,7 @@ pub struct SampleWeights {
 }
 
 impl SampleWeights {
-    /// Every weight 1. With `uniform` they stay so and losses are not weighted at all.
+    /// All weights 1. With `uniform` they stay 1 and losses are not weighted at all.
     pub fn ones(samples: usize, uniform: bool, device: Device) -> Self {
         Self::new(vec![1.0; samples], uniform, device)
     }
@@ -30,7 +30,7 @@ impl SampleWeights {
         &self.values
     }
 
-    /// The weights of a batch, or `None` if all weights are 1 for ever.
+    /// The weights of a batch, or `None` if weights are uniform.
     pub fn batch(&self, ids: &Tensor) -> Option<Tensor> {
         (!self.uniform).then(|| self.on_device.index_select(0, ids))
     }
@@ -41,7 +41,7 @@ impl SampleWeights {
     }
 }
 
-/// Asks the scheme for the weights of the next round and checks its answer.
+/// Asks the scheme for the weights of the next round and checks them.
 pub fn update(
     recipe: &Recipe,
     components: &Components,
@@ -70,18 +70,18 @@ pub fn update(
     Ok(update)
 }
 
-/// What is wrong with an answer, if anything.
+/// Checks a scheme's update; the error is a message.
 pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String> {
-    let wrong_length = |what: &str, length| format!("gave {length} {what} for {samples} samples");
+    let wrong_length = |what: &str, length| format!("returned {what} of length {length} for {samples} samples");
     if update.weights.len() != samples {
         return Err(wrong_length("weights", update.weights.len()));
     }
     if let Some(sample) = update.weights.iter().position(|w| !(0.0..=1.0).contains(w)) {
         let weight = update.weights[sample];
-        return Err(format!("gave sample {sample} the weight {weight}, which is not between 0 and 1"));
+        return Err(format!("returned a weight of {weight} for sample {sample}, which is not between 0 and 1"));
     }
     match update.columns.iter().find(|(_, column)| column.len() != samples) {
-        Some((name, column)) => Err(wrong_length(&format!("values of `{name}`"), column.len())),
+        Some((name, column)) => Err(wrong_length(&format!("column `{name}`"), column.len())),
         None => Ok(()),
     }
 }
@@ -95,16 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn impossible_weights_are_refused_with_the_sample() {
+    fn invalid_weights_are_refused_with_the_sample() {
         assert!(check(&update_with(vec![0.0, 1.0]), 2).is_ok());
-        assert_eq!(check(&update_with(vec![1.0]), 2).unwrap_err(), "gave 1 weights for 2 samples");
+        assert_eq!(check(&update_with(vec![1.0]), 2).unwrap_err(), "returned weights of length 1 for 2 samples");
         for bad in [1.5, -0.1, f64::NAN] {
-            assert!(check(&update_with(vec![1.0, bad]), 2).unwrap_err().starts_with("gave sample 1 the weight"));
+            let message = check(&update_with(vec![1.0, bad]), 2).unwrap_err();
+            assert!(message.starts_with("returned a weight of") && message.contains("for sample 1"), "{message}");
         }
     }
 
     #[test]
-    fn uniform_weights_are_not_handed_to_losses() {
+    fn uniform_weights_are_not_passed_to_losses() {
         let ids = Tensor::from_slice(&[0i64]);
         assert!(SampleWeights::ones(3, true, Device::Cpu).batch(&ids).is_none());
         assert!(SampleWeights::ones(3, false, Device::Cpu).batch(&ids).is_some());

@@ -1,4 +1,4 @@
-//! The nearest centre of each sample.
+//! Finds the nearest centre of each sample.
 
 use super::{Centres, State};
 use crate::parallel;
@@ -6,14 +6,14 @@ use crate::search::Path;
 use crate::space::{Rows, as_slice, margin};
 use tch::{Device, Tensor};
 
-/// Values in one block of products: 4 MB.
+/// Number of values in one block of products: 4 MB.
 const BLOCK: usize = 1 << 20;
-/// Values compared in one go.
+/// Number of values compared at once.
 const LANES: usize = 16;
 
 impl State<'_> {
-    /// Moves each of `samples` to the nearest of `clusters` if that is nearer than its own centre
-    /// (or as near and of lower index).
+    /// Moves each of `samples` to the nearest of `clusters` if that is nearer than its current centre
+    /// (or equally near with a lower index).
     pub fn compare(&mut self, samples: &[u32], clusters: &[u32]) {
         if samples.is_empty() || clusters.is_empty() {
             return;
@@ -52,7 +52,7 @@ impl State<'_> {
     }
 }
 
-/// Samples to be compared with all clusters at once.
+/// Samples to compare with all clusters at once.
 struct Block<'a> {
     samples: &'a [u32],
     points: Tensor,
@@ -67,7 +67,7 @@ impl Block<'_> {
     }
 }
 
-/// Settles which centre is nearest, given f32 closeness `[samples, clusters]`.
+/// Decides exactly which centre is nearest, given the f32 closeness `[samples, clusters]`.
 #[derive(Clone, Copy)]
 struct Judge<'a> {
     rows: Rows<'a>,
@@ -79,7 +79,7 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// CPU: reads each row twice, for its maximum and for what comes close to it.
+    /// On the CPU: reads each row twice, for its maximum and for the values close to it.
     fn scan(self, samples: &[u32], closeness: &Tensor) -> Vec<(u32, f64)> {
         let rows = as_slice(closeness).chunks_exact(self.clusters.len());
         let winners = samples.iter().zip(rows).map(|(&sample, row)| {
@@ -97,7 +97,7 @@ impl<'a> Judge<'a> {
         winners.collect()
     }
 
-    /// Any device: only what comes close to the maximum leaves it.
+    /// On any device: only values close to the maximum are copied to the host.
     fn filter(self, samples: &[u32], closeness: &Tensor) -> Vec<(u32, f64)> {
         let best: Vec<f32> = read(&closeness.amax([1i64].as_slice(), false));
         let limits: Vec<f32> = samples.iter().zip(best).map(|(&i, best)| self.limit(i, best)).collect();
@@ -116,12 +116,12 @@ impl<'a> Judge<'a> {
         best.max(self.closeness[sample as usize] as f32) - self.margin
     }
 
-    /// Where a sample is now.
+    /// The current cluster of a sample.
     fn incumbent(&self, sample: u32) -> (u32, f64) {
         (self.assignment[sample as usize], self.closeness[sample as usize])
     }
 
-    /// The nearer of a cluster and the one at this place among the clusters, exactly.
+    /// The nearer of `winner` and the cluster at index `at`, compared exactly.
     fn better(&self, sample: u32, winner: (u32, f64), at: usize) -> (u32, f64) {
         let cluster = self.clusters[at];
         let closeness = self.centres.closeness(self.rows.row(sample), cluster);

@@ -1,16 +1,15 @@
-//! k-means: Lloyd's algorithm on unit-norm embeddings, Euclidean distance, exact and repeatable.
+//! k-means: Lloyd's algorithm on unit-norm embeddings, Euclidean distance, exact and reproducible.
 //!
-//! - **Start**: k-means++ in rounds ([`start`]), which costs as much as one assignment and is one.
-//! - **Assignment** ([`assign`]): f32 products find the nearest centre, ties within their error
-//!   are settled exactly, so clusters do not depend on device or threads. Only what can have
-//!   changed is computed: a sample whose centre stayed put is compared with the moved centres
-//!   alone. The result is that of comparing everything.
+//! - **Initialisation**: k-means++ in rounds ([`start`]), which also yields the first assignment.
+//! - **Assignment** ([`assign`]): f32 products find the nearest centre, and ties within their error
+//!   are resolved exactly, so clusters do not depend on the device or the number of threads. Only
+//!   what can have changed is computed: a sample whose centre did not move is compared with the moved
+//!   centres only. The result is the same as comparing everything.
 //! - **Centres** are means, rounded to the grid of [`super::space`].
-//! - **Empty clusters** take over the sample farthest from its centre (the lower index among
-//!   equals), one each, from clusters that keep at least one sample; if all samples lie on their
-//!   centres, a cluster stays empty.
-//! - **End**: no sample changes its cluster, or the inertia falls by less than `tolerance` of
-//!   itself, or `iterations` assignments were made.
+//! - **Empty clusters** each take the sample farthest from its centre (the lower index on ties) from
+//!   a cluster with more than one sample; if all samples are on their centres, a cluster stays empty.
+//! - **Termination**: no sample changes its cluster, or the relative decrease of the inertia is below
+//!   `tolerance`, or `iterations` assignments were made.
 
 mod assign;
 mod start;
@@ -22,18 +21,18 @@ use curricle_sdk::guard;
 use rayon::prelude::*;
 use tch::Tensor;
 
-/// How to cluster.
+/// Options of k-means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KmeansOptions {
     /// Number of clusters.
     pub clusters: usize,
-    /// Assignments at most.
+    /// Maximum number of assignments.
     pub iterations: usize,
-    /// Stops when the inertia falls by less than this fraction of itself.
+    /// Stops when the relative decrease of the inertia is below this.
     pub tolerance: f64,
-    /// Seed of the start.
+    /// Seed of the initialisation.
     pub seed: u64,
-    /// Which restart this is; each starts differently.
+    /// Index of this restart; each has a different initialisation.
     pub restart: u64,
 }
 
@@ -43,14 +42,14 @@ impl Default for KmeansOptions {
     }
 }
 
-/// A partition of the embeddings.
+/// The result of k-means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clustering {
     /// The cluster of each sample.
     pub assignment: Vec<u32>,
     /// Sum of squared distances to the centres.
     pub inertia: f64,
-    /// Assignments made.
+    /// Number of assignments made.
     pub iterations: usize,
 }
 
@@ -58,13 +57,13 @@ pub struct Clustering {
 pub fn kmeans(embeddings: &Tensor, options: &KmeansOptions) -> Result<Clustering> {
     let space = Space::new(embeddings)?;
     if options.clusters == 0 || options.clusters > space.len() {
-        return Err(Error::Input(format!("cannot make {} clusters of {} samples", options.clusters, space.len())));
+        return Err(Error::Input(format!("cannot form {} clusters from {} samples", options.clusters, space.len())));
     }
     guard(|| Ok(cluster(&space, options, Path::on(space.points.device()))))
         .map_err(|source| Error::Torch { during: "clustering", source })
 }
 
-/// Clusters points that are known to be at least as many as the clusters.
+/// Clusters the points; there must be at least as many points as clusters.
 pub(super) fn cluster(space: &Space, options: &KmeansOptions, path: Path) -> Clustering {
     let mut state = State::new(space, path);
     start::choose_centres(&mut state, options);
@@ -107,13 +106,13 @@ impl Centres {
         &self.values[cluster as usize * self.dim..][..self.dim]
     }
 
-    /// `<x, c> - |c|²/2`: the larger, the nearer.
+    /// `<x, c> - |c|²/2`; larger means nearer.
     fn closeness(&self, point: &[f32], cluster: u32) -> f64 {
         dot(point, self.row(cluster)) - self.half_norms[cluster as usize]
     }
 }
 
-/// Centres and assignment in the making.
+/// The current centres and assignment.
 struct State<'a> {
     space: &'a Space,
     path: Path,
@@ -196,15 +195,15 @@ impl<'a> State<'a> {
         samples.filter(|(_, (_, cluster))| has_moved[**cluster as usize]).for_each(|(i, (closeness, &cluster))| {
             *closeness = centres.closeness(rows.row(i as u32), cluster);
         });
-        let (adrift, anchored): (Vec<u32>, Vec<u32>) =
+        let (moving, fixed): (Vec<u32>, Vec<u32>) =
             (0..self.space.len() as u32).partition(|&i| has_moved[self.assignment[i as usize] as usize]);
         let all: Vec<u32> = (0..self.centres.len() as u32).collect();
-        self.compare(&adrift, &all);
-        self.compare(&anchored, moved);
+        self.compare(&moving, &all);
+        self.compare(&fixed, moved);
     }
 }
 
-/// The mean of vectors on the grid, on the grid; sums of such vectors are exact in f64.
+/// The mean of vectors on the grid, rounded to the grid; sums of such vectors are exact in f64.
 fn mean<'a>(members: impl ExactSizeIterator<Item = &'a [f32]>, dim: usize) -> Option<Vec<f32>> {
     let count = members.len() as f64;
     let mut sum = vec![0.0_f64; dim];

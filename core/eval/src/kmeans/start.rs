@@ -1,18 +1,18 @@
-//! Where k-means starts: k-means++, many centres at a time.
+//! Initialises k-means with k-means++, many centres at a time.
 //!
 //! k-means++ (Arthur and Vassilvitskii, 2007) draws each centre with a probability proportional
-//! to the squared distance from the centres so far: one pass over the data for every centre.
-//! Here each of a few rounds draws its share of the centres at once by the same probabilities,
-//! without replacement. All rounds together cost one assignment, whose result they leave behind.
+//! to the squared distance from the centres so far: one pass over the data per centre. Here each of
+//! a few rounds draws many centres at once with the same probabilities, without replacement. All
+//! rounds together cost as much as one assignment, and produce it.
 
 use super::{KmeansOptions, State};
 use curricle_sdk::rng::stream;
 use rand::RngExt;
 
-/// Rounds in which centres are drawn.
+/// Number of rounds in which centres are drawn.
 const ROUNDS: usize = 16;
 
-/// Draws the centres and assigns every sample to its nearest.
+/// Draws the centres and assigns every sample to its nearest centre.
 pub(super) fn choose_centres(state: &mut State, options: &KmeansOptions) {
     let k = options.clusters;
     let mut chosen = vec![false; state.space.len()];
@@ -24,8 +24,8 @@ pub(super) fn choose_centres(state: &mut State, options: &KmeansOptions) {
         }
         let weights: Vec<f64> = if have == 0 { vec![1.0; chosen.len()] } else { state.distances().collect() };
         let mut rng = stream(options.seed, "kmeans", options.restart, round as u64);
-        // The smallest of exponential waiting times, one per sample: drawing without replacement.
-        // Samples that lie on a centre wait for ever, and are taken in order if there is no other.
+        // Drawing without replacement: one exponential waiting time per sample, the smallest are drawn.
+        // Samples on a centre have an infinite time, and are taken in order if no others are left.
         let mut waits: Vec<(f64, usize)> = (0..chosen.len())
             .map(|i| {
                 let wait = -(1.0 - rng.random::<f64>()).ln();
@@ -42,8 +42,8 @@ pub(super) fn choose_centres(state: &mut State, options: &KmeansOptions) {
             state.centres.values.extend_from_slice(rows.row(i as u32));
             state.centres.half_norms.push(state.norms[i] / 2.0);
         }
-        let everyone: Vec<u32> = (0..chosen.len() as u32).collect();
+        let all: Vec<u32> = (0..chosen.len() as u32).collect();
         let drawn: Vec<u32> = (have as u32..target as u32).collect();
-        state.compare(&everyone, &drawn);
+        state.compare(&all, &drawn);
     }
 }

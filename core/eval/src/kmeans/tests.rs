@@ -13,7 +13,7 @@ fn options(clusters: usize) -> KmeansOptions {
     KmeansOptions { clusters, tolerance: 0.0, ..KmeansOptions::default() }
 }
 
-/// Lloyd's algorithm as in a textbook, from the same start: every distance every time, in f64.
+/// Textbook Lloyd's algorithm from the same initial centres: all distances in every iteration, in f64.
 fn textbook(space: &Space, options: &KmeansOptions) -> Clustering {
     let mut state = State::new(space, Path::Tiles);
     start::choose_centres(&mut state, options);
@@ -46,7 +46,7 @@ fn textbook(space: &Space, options: &KmeansOptions) -> Clustering {
 }
 
 #[test]
-fn skipping_what_cannot_change_gives_the_textbook_result_on_both_paths() {
+fn incremental_assignment_matches_the_textbook_algorithm_on_both_paths() {
     let blobs = blobs(20, 15, 1.0);
     let space = Space::new(&Tensor::cat(&[&blobs, &blobs.narrow(0, 0, 40)], 0)).unwrap();
     for clusters in [2, 20, 70] {
@@ -69,7 +69,7 @@ fn well_separated_classes_are_found() {
 }
 
 #[test]
-fn no_cluster_stays_empty_while_samples_lie_off_their_centres() {
+fn no_cluster_stays_empty_while_samples_are_off_their_centres() {
     let clustering = kmeans(&blobs(4, 30, 0.5), &options(60)).unwrap();
     let mut used = clustering.assignment;
     used.sort_unstable();
@@ -78,7 +78,7 @@ fn no_cluster_stays_empty_while_samples_lie_off_their_centres() {
 }
 
 #[test]
-fn fewer_different_points_than_clusters_end_with_inertia_zero() {
+fn fewer_distinct_points_than_clusters_give_inertia_zero() {
     let x = Tensor::eye(3, (Kind::Float, Device::Cpu)).repeat([5, 1]);
     let clustering = kmeans(&x, &options(6)).unwrap();
     assert_eq!(clustering.inertia, 0.0);
@@ -88,11 +88,11 @@ fn fewer_different_points_than_clusters_end_with_inertia_zero() {
 #[test]
 fn more_clusters_than_samples_are_refused() {
     let error = kmeans(&blobs(2, 2, 0.1), &options(5)).unwrap_err();
-    assert_eq!(error.to_string(), "cannot make 5 clusters of 4 samples");
+    assert_eq!(error.to_string(), "cannot form 5 clusters from 4 samples");
 }
 
 #[test]
-fn restarts_differ_and_repeat() {
+fn restarts_differ_and_are_reproducible() {
     let x = blobs(30, 8, 1.5);
     let run = |restart| kmeans(&x, &KmeansOptions { restart, ..options(30) }).unwrap();
     assert_eq!(run(0), run(0));

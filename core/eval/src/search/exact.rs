@@ -1,13 +1,13 @@
-//! Search in f64, where products of points on the grid are exact.
+//! Exact search in f64, where products of points on the grid are exact.
 //!
-//! For queries with more near ties than a list has room for: many copies of one picture, or a
-//! network that maps everything to one point. Slower, never wrong, and in bounded memory.
+//! For queries with more near ties than a list has room for: many copies of one image, or collapsed
+//! embeddings. Slower, never wrong, and in bounded memory.
 
 use super::Search;
 use rayon::prelude::*;
 use tch::{Device, Kind, Tensor};
 
-/// Queries searched together, and references they are compared with at a time: 8 MB.
+/// Number of queries searched together, and of references per block: 8 MB.
 const QUERIES: usize = 256;
 const REFERENCES: usize = 4096;
 
@@ -33,8 +33,8 @@ fn rank_chunk(search: &Search, queries: &[usize]) -> Vec<Vec<u32>> {
     lists.into_iter().map(List::finish).collect()
 }
 
-/// The best so far of one query. References come in ascending order, so a later one must be
-/// strictly better to displace an earlier one.
+/// The best hits of one query so far. References come in ascending order, so a later one must be
+/// strictly better to replace an earlier one.
 struct List {
     hits: Vec<(f64, u32)>,
     wanted: usize,

@@ -1,8 +1,8 @@
-//! Exact nearest-neighbour search, streamed in blocks: never a whole N×N matrix.
+//! Exact nearest-neighbour search in blocks, without the full N×N matrix.
 //!
-//! Blocks of f32 similarities yield candidates, [`tiles`] on the CPU and [`torch`] elsewhere.
-//! Both keep everything within the error bound of f32, so [`row::Row::settle`] (or [`exact`],
-//! where too much is tied) gives the same ranking on every device and with any number of threads.
+//! Blocks of f32 similarities yield candidates: [`tiles`] on the CPU, [`torch`] on other devices.
+//! Both keep everything within the error bound of f32, so [`row::Row::settle`] (or [`exact`], if there
+//! are too many ties) gives the same ranking on every device and with any number of threads.
 
 mod exact;
 mod row;
@@ -13,7 +13,7 @@ use crate::space::{Space, dot, margin};
 use rayon::prelude::*;
 use tch::{Device, Tensor};
 
-/// Which operations find the candidates. The ranking is the same.
+/// How candidates are found. The ranking is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Path {
     /// Tiles scanned by the CPU, using the symmetry of the matrix.
@@ -23,19 +23,19 @@ pub(super) enum Path {
 }
 
 impl Path {
-    /// The faster one for embeddings that lie there.
+    /// The faster one for embeddings on this device.
     pub fn on(device: Device) -> Self {
         if device == Device::Cpu { Path::Tiles } else { Path::Torch }
     }
 }
 
-/// Who searches among whom.
+/// A search of queries among references.
 pub(super) struct Search<'a> {
     space: &'a Space,
     queries: &'a [u32],
     references: &'a [u32],
     wanted: Vec<usize>,
-    /// The position among the references of the sample that is the query.
+    /// The position of each query among the references, if it is one of them.
     own: Vec<Option<u32>>,
     symmetric: bool,
     query_points: Tensor,
@@ -43,8 +43,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// `queries` look for their `wanted` nearest among `references` (ascending), never finding
-    /// themselves. A query that wants more than there are gets all.
+    /// Searches the `wanted` nearest `references` (ascending) of each of `queries`, excluding the query
+    /// itself. A query that wants more than there are gets all.
     pub fn new(space: &'a Space, queries: &'a [u32], references: &'a [u32], wanted: &[usize]) -> Self {
         let own: Vec<Option<u32>> =
             queries.iter().map(|id| references.binary_search(id).ok().map(|at| at as u32)).collect();
@@ -61,8 +61,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Calls `visit` with every query's position and its nearest references' positions, nearest
-    /// first, and returns what it returns, in the order of the queries.
+    /// Calls `visit` with the position of each query and of its nearest references, nearest first, and
+    /// returns the results in the order of the queries.
     pub fn run<T: Send>(&self, path: Path, visit: impl Fn(usize, &[u32]) -> T + Sync) -> Vec<T> {
         let stripes = match path {
             Path::Tiles => tiles::stripes(&self.wanted),

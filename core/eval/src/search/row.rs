@@ -1,4 +1,4 @@
-//! The nearest neighbours of one query, as far as f32 similarities can tell.
+//! The candidates for the nearest neighbours of one query, by f32 similarity.
 
 use std::cmp::Ordering;
 
@@ -14,11 +14,11 @@ pub(super) fn by_rank(a: &Hit, b: &Hit) -> Ordering {
     b.score.total_cmp(&a.score).then(a.reference.cmp(&b.reference))
 }
 
-/// Everything that may belong to the `wanted` nearest references of one query.
+/// The references that may be among the `wanted` nearest of one query.
 ///
-/// References are offered in any order; now and then the list is cut back to those that are at
-/// most `margin` below the `wanted`-th best. Where more references are tied than the list has
-/// room for, it gives up (`crowded`) and the query is searched again exactly.
+/// References are offered in any order; when the list is full it is cut back to those that are at
+/// most `margin` below the `wanted`-th best. If there are more ties than the list has room for, it
+/// gives up (`crowded`) and the query is searched again exactly.
 #[derive(Debug)]
 pub(super) struct Row {
     pub hits: Vec<Hit>,
@@ -30,23 +30,23 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A list that looks for the `wanted` nearest.
+    /// A list for the `wanted` nearest references.
     pub fn new(wanted: usize) -> Self {
         let threshold = if wanted == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
         Self { hits: Vec::with_capacity(Self::capacity(wanted)), wanted, crowded: false, settled: None, threshold }
     }
 
-    /// Hits a list has room for. A quarter more than wanted keeps cutting back cheap.
+    /// Capacity of a list. A quarter more than wanted keeps cutting back cheap.
     pub fn capacity(wanted: usize) -> usize {
         if wanted == 0 { 0 } else { wanted + wanted / 4 + 64 }
     }
 
-    /// References have to be more similar than this to be worth offering.
+    /// Only references more similar than this are worth offering.
     pub fn threshold(&self) -> f32 {
         self.threshold
     }
 
-    /// Takes a reference into the list if it is similar enough.
+    /// Adds a reference to the list if it is similar enough.
     pub fn offer(&mut self, hit: Hit, margin: f32) {
         if hit.score <= self.threshold {
             return;
@@ -74,8 +74,8 @@ impl Row {
         self.hits = Vec::new();
     }
 
-    /// The nearest references in their true order: wherever neighbours in the list are within
-    /// `margin`, `exact` decides, and among equals the lower index comes first.
+    /// The nearest references in their exact order: hits within `margin` of each other are compared by
+    /// `exact`, and ties by index.
     pub fn settle(&mut self, margin: f32, exact: impl Fn(u32) -> f64) -> Vec<u32> {
         if let Some(ranked) = self.settled.take() {
             return ranked;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn close_hits_are_settled_exactly_and_equals_by_index() {
+    fn close_hits_are_compared_exactly_and_ties_by_index() {
         let mut row = Row::new(4);
         offer_all(&mut row, [0.5000, 0.5001, 0.9, 0.5002, 0.1].into_iter());
         assert_eq!(row.settle(1e-3, |r| if r == 0 { 2.0 } else { 1.0 }), [2, 0, 1, 3]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_wants_nothing_takes_nothing() {
+    fn a_list_of_capacity_zero_stays_empty() {
         let mut row = Row::new(0);
         offer_all(&mut row, [0.5, 0.9].into_iter());
         assert!(row.settle(1e-3, |_| 0.0).is_empty());

@@ -1,12 +1,12 @@
-//! Candidates on the CPU, by square tiles of the similarity matrix.
+//! Finds candidates on the CPU, in square tiles of the similarity matrix.
 //!
-//! libtorch multiplies tiles, each thread its own. Where queries and references are the same samples the
-//! matrix is symmetric, so a tile above the diagonal serves its rows and, read by columns, the
-//! rows of its mirror image: half the multiplications of a search that does not know. A tile is
-//! compared with every row's threshold while it is still in the cache; few values get past it.
+//! Each thread multiplies whole tiles with libtorch. Where queries and references are the same samples
+//! the matrix is symmetric, so a tile above the diagonal serves its rows and, read by columns, the rows
+//! of its mirror image, which halves the multiplications. A tile is compared with every row's threshold
+//! while it is still in the cache; few values pass.
 //!
-//! Threads finish tiles in any order, but what a list holds in the end does not depend on it:
-//! everything within the margin, or nothing if it is crowded and the exact search takes over.
+//! Threads finish tiles in any order, but the final contents of a list do not depend on it: everything
+//! within the margin, or nothing if it is crowded and the exact search takes over.
 
 use super::Search;
 use super::row::{Hit, Row};
@@ -16,14 +16,14 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tch::{Device, Kind, Tensor};
 
-/// Rows and columns of a tile: 4 MB, small enough for a cache, large enough to multiply at speed.
+/// Rows and columns of a tile: 4 MB, small enough for a cache, large enough to multiply fast.
 const TILE: usize = 1024;
-/// Values compared before looking at each of them.
+/// Number of values compared at once before looking at each of them.
 const LANES: usize = 32;
-/// Bytes all lists of a stripe may take.
+/// Memory budget of all lists of a stripe, in bytes.
 const LISTS: usize = 700 << 20;
 
-/// Queries whose lists fit into memory together, in whole tiles.
+/// Splits the queries into stripes of whole tiles whose lists fit into the memory budget.
 pub(super) fn stripes(wanted: &[usize]) -> Vec<Range<usize>> {
     stripes_within(wanted, LISTS)
 }
@@ -67,7 +67,7 @@ fn lists(wanted: &[usize]) -> Vec<Row> {
     wanted.iter().map(|&k| Row::new(k)).collect()
 }
 
-/// A thread that panicked ends the whole search, so nobody sees what it left half done.
+/// A panic in a thread ends the whole search, so poisoned data is never read.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -76,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Tile {
     queries: Range<usize>,
     references: Range<usize>,
-    /// Whether it also holds the similarities of its mirror image.
+    /// Whether it also serves its mirror image.
     mirrored: bool,
     query_points: Tensor,
     reference_points: Tensor,
@@ -107,7 +107,7 @@ fn tiles(search: &Search, stripe: &Range<usize>) -> Vec<Tile> {
             });
         }
     }
-    // Tiles worked on at the same time should not share lists: go along the diagonals.
+    // Go along the diagonals, so that tiles processed at the same time do not share lists.
     tiles.sort_by_key(|t| (t.references.start.abs_diff(t.queries.start), t.queries.start));
     tiles
 }
@@ -117,7 +117,7 @@ fn blocks(range: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     range.clone().step_by(TILE).map(move |start| start..end.min(start + TILE))
 }
 
-/// Offers each row of a tile to its list. `own` is the reference a row must not find: itself.
+/// Offers each row of a tile to its list. `own` is the query itself, which it must not find.
 fn scan_rows(rows: &mut [Row], own: &[Option<u32>], tile: &[f32], first: usize, margin: f32) {
     let width = tile.len() / rows.len();
     for ((row, &own), scores) in rows.iter_mut().zip(own).zip(tile.chunks_exact(width)) {
@@ -159,11 +159,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stripes_are_whole_tiles_and_cover_all_queries() {
+    fn stripes_consist_of_whole_tiles_and_cover_all_queries() {
         let wanted = vec![36; 5 * TILE + 7];
         let one_tile = TILE * Row::capacity(36) * size_of::<Hit>();
         let stripes = stripes_within(&wanted, 2 * one_tile);
         assert_eq!(stripes, [0..2 * TILE, 2 * TILE..4 * TILE, 4 * TILE..5 * TILE + 7]);
-        assert_eq!(stripes_within(&wanted, 1).len(), 6, "a tile too large for the budget is a stripe of its own");
+        assert_eq!(stripes_within(&wanted, 1).len(), 6, "a tile too large for the budget is a separate stripe");
     }
 }

@@ -1,18 +1,18 @@
-//! Candidates on any device, with tensor operations alone.
+//! Finds candidates on any device, with tensor operations.
 
 use super::Search;
 use super::row::{Hit, Row};
 use std::ops::Range;
 use tch::{Device, Kind, Tensor};
 
-/// Queries searched together.
+/// Number of queries searched together.
 const QUERIES: usize = 1024;
-/// References they are compared with at a time: a block of 64 MB.
+/// Number of references per block: 64 MB.
 const REFERENCES: usize = 16 * 1024;
-/// Hits kept beyond those wanted, to see whether ties were cut off.
+/// Number of additional hits kept, to detect whether ties were cut off.
 const SPARE: usize = 64;
 
-/// Queries that are searched together.
+/// Splits the queries into stripes that are searched together.
 pub(super) fn stripes(wanted: &[usize]) -> Vec<Range<usize>> {
     (0..wanted.len()).step_by(QUERIES).map(|start| start..wanted.len().min(start + QUERIES)).collect()
 }
@@ -42,7 +42,7 @@ pub(super) fn candidates(search: &Search, stripe: &Range<usize>) -> Vec<Row> {
     read_back(search, wanted, keep, &values, &at)
 }
 
-/// A query never finds itself.
+/// Masks each query's similarity to itself.
 fn hide_own(search: &Search, stripe: &Range<usize>, block: &Range<usize>, scores: &mut Tensor) {
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
     for query in stripe.clone() {
@@ -67,7 +67,7 @@ fn read_back(search: &Search, wanted: &[usize], keep: usize, values: &Tensor, at
         if row.wanted == 0 {
             continue;
         }
-        // What was cut off scores no higher than the last one kept.
+        // Hits that were cut off score no higher than the last one kept.
         let limit = scores[row.wanted - 1] - search.margin();
         if !complete && scores[keep - 1] >= limit {
             row.give_up();

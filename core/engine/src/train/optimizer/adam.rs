@@ -6,7 +6,7 @@ use tch::TchError;
 pub(super) struct Adam {
     pub betas: [f64; 2],
     pub eps: f64,
-    /// AdamW: decay the parameter itself instead of adding to its gradient.
+    /// AdamW: decay the parameter directly instead of adding the decay to its gradient.
     pub decoupled: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Optimisers whose state can be saved.
 //!
-//! tch hides the moments of libtorch's optimisers, so a resumed run would start with empty ones.
-//! These follow PyTorch's formulas, keep everything on the device, and move all parameters of the same
-//! rates in one call.
+//! tch hides the moments of libtorch's optimisers, so a resumed run would start with empty ones. These
+//! follow PyTorch's formulas, keep everything on the device, and update all parameters that share a
+//! learning rate and weight decay in one call.
 
 mod adam;
 mod rmsprop;
@@ -14,27 +14,27 @@ use curricle_recipe::OptimizerRecipe;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// Under this name a checkpoint holds how often each parameter has moved.
+/// Name of the tensor in a checkpoint that holds each parameter's update count.
 const UPDATES: &str = "optimizer.updates";
 
-/// One update formula.
+/// An update rule.
 trait Rule: Send {
-    /// Names of the tensors it remembers for each parameter; all start at 0.
+    /// Names of the state tensors kept for each parameter; all start at 0.
     fn moments(&self) -> &'static [&'static str];
 
-    /// Moves all parameters of a batch along their gradients, which may be overwritten.
+    /// Updates all parameters of a batch. May overwrite the gradients.
     fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError>;
 }
 
-/// Parameters with the same rates, in lists of one length.
+/// Parameters with the same rates, as lists of equal length.
 struct Batch<'a> {
     parameters: Vec<&'a Tensor>,
     gradients: Vec<&'a Tensor>,
-    /// One list for each of [`Rule::moments`].
+    /// One list per entry of [`Rule::moments`].
     moments: Vec<Vec<&'a Tensor>>,
-    /// Number of this update, counted from 1; on the device.
+    /// Number of this update, starting at 1; on the device.
     number: &'a Tensor,
-    /// If it is there and 1, nothing may move; on the device.
+    /// If present and 1, the update is skipped; on the device.
     skip: Option<&'a Tensor>,
 }
 
@@ -45,7 +45,7 @@ struct Rates {
     weight_decay: f64,
 }
 
-/// A parameter to be optimised.
+/// A parameter to optimise.
 #[derive(Debug)]
 pub struct Parameter {
     /// Its name, unique in the run.
@@ -54,46 +54,46 @@ pub struct Parameter {
     pub tensor: Tensor,
     /// The parameter group it belongs to.
     pub group: String,
-    /// Times the learning rate of the step.
+    /// Factor on the learning rate of the step.
     pub lr_scale: f64,
-    /// Instead of the optimiser's own weight decay.
+    /// Overrides the optimiser's weight decay.
     pub weight_decay: Option<f64>,
 }
 
 struct Slot {
     parameter: Parameter,
     moments: Vec<Tensor>,
-    /// Which of the counters counts its updates.
+    /// Index of the counter of its updates.
     counter: usize,
 }
 
-/// Moves parameters along their gradients.
+/// Updates parameters from their gradients.
 pub struct Optimizer {
     rule: Box<dyn Rule>,
     slots: Vec<Slot>,
     base_lr: f64,
     weight_decay: f64,
     steps: u64,
-    /// How often parameters have moved, one number for all that have always moved together. As in
-    /// PyTorch, a step does not count for a parameter without a gradient: a network may rest while its
-    /// head is warmed up. On the device, since only the device knows which steps overflowed.
+    /// Update counts, one for all parameters that have always been updated together. As in PyTorch, a
+    /// step does not count for a parameter without a gradient: the backbone may be frozen while the head
+    /// is warmed up. On the device, since only the device knows which steps overflowed.
     counters: Vec<Tensor>,
 }
 
-/// How one step differs from others.
+/// Options of one step.
 #[derive(Debug, Default)]
 pub struct StepOptions<'a> {
-    /// Times the learning rate.
+    /// Factor on the learning rate.
     pub lr_factor: f64,
-    /// Gradients longer than this altogether are shortened to it.
+    /// Largest total gradient norm; larger gradients are scaled down to it.
     pub clip_norm: Option<f64>,
-    /// Whether the length of the gradient is wanted.
+    /// Whether to return the gradient norm.
     pub want_norm: bool,
-    /// What the loss was multiplied by before gradients were computed.
+    /// The scale that the loss was multiplied by before the backward pass.
     pub scale: Option<&'a mut LossScale>,
 }
 
-/// Rates and counter that some parameters share, and these parameters with their gradients.
+/// Parameters with their gradients, and the rates and counter they share.
 type Together<'a> = (Rates, usize, Vec<&'a (&'a Slot, Tensor)>);
 
 impl Optimizer {
@@ -131,9 +131,9 @@ impl Optimizer {
         self.slots.iter().map(|slot| rate(&slot.parameter)).collect()
     }
 
-    /// One step along the gradients, which are gone afterwards. Nothing in it waits for the device.
+    /// Takes one step and clears the gradients. Nothing in it waits for the device.
     ///
-    /// Returns the length of the gradient before clipping, still on the device, if it was needed.
+    /// Returns the gradient norm before clipping, still on the device, if it was needed.
     pub fn step(&mut self, options: StepOptions) -> Result<Option<Tensor>, TchError> {
         let _no_grad = tch::no_grad_guard();
         self.steps += 1;
@@ -149,7 +149,7 @@ impl Optimizer {
         let skip = scale.as_mut().map(|scale| scale.unscale(&gradients)).transpose()?;
         let norm = if want_norm || clip_norm.is_some() { Some(self.norm(&gradients)?) } else { None };
         if let (Some(limit), Some(norm)) = (clip_norm, &norm) {
-            // As PyTorch does: the small number avoids 0/0, the clamp leaves short gradients alone.
+            // As in PyTorch: the epsilon avoids 0/0, the clamp leaves short gradients unchanged.
             curricle_torch::scale(&gradients, &(limit / (norm + 1e-6)).clamp_max(1.0))?;
         }
         for &counter in &moved {
@@ -177,8 +177,8 @@ impl Optimizer {
         Ok(norm)
     }
 
-    /// The counters of all parameters with a gradient. Where others that shared one have none, they
-    /// get a counter of their own, which stays behind.
+    /// The counters of all parameters with a gradient. Parameters that shared such a counter but have no
+    /// gradient move to a separate counter, which is not incremented.
     fn counters_that_move(&mut self, gradients: &[Option<Tensor>]) -> BTreeSet<usize> {
         let has = |wanted: bool| -> BTreeSet<usize> {
             let slots = self.slots.iter().zip(gradients).filter(|(_, gradient)| gradient.is_some() == wanted);
@@ -194,7 +194,7 @@ impl Optimizer {
         moving
     }
 
-    /// Parameters that share rates and counter, in the order in which they came.
+    /// Groups parameters by rates and counter, in their original order.
     fn together<'a>(&self, moving: &'a [(&'a Slot, Tensor)], lr_factor: f64) -> Vec<Together<'a>> {
         let mut groups: Vec<Together<'a>> = Vec::new();
         for member in moving {
@@ -220,7 +220,7 @@ impl Optimizer {
         self.steps
     }
 
-    /// Everything remembered, under names such as `optimizer.exp_avg.embedding.weight`.
+    /// All state tensors, under names such as `optimizer.exp_avg.embedding.weight`.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         let names = self.rule.moments();
         let of_slot = |slot: &'_ Slot| -> Vec<_> {
@@ -235,7 +235,7 @@ impl Optimizer {
         state
     }
 
-    /// Restores what [`Optimizer::state`] and [`Optimizer::steps`] gave.
+    /// Restores the values of [`Optimizer::state`] and [`Optimizer::steps`].
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let names = self.rule.moments();
         let saved =
@@ -252,11 +252,11 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Parameters that moved equally often share a counter again.
+    /// Parameters with equal update counts share a counter again.
     fn restore_counters(&mut self, updates: &Tensor) -> Result<()> {
         let values = Vec::<f32>::try_from(updates).ok().filter(|values| values.len() == self.slots.len());
         let values =
-            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is of another network")))?;
+            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is from another network")))?;
         let device = self.counters[0].device();
         let mut known: Vec<f32> = Vec::new();
         for (slot, value) in self.slots.iter_mut().zip(values) {

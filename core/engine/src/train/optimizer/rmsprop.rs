@@ -14,7 +14,7 @@ impl Rule for Rmsprop {
         if self.momentum == 0.0 { &["square_avg"] } else { &["square_avg", "momentum"] }
     }
 
-    /// libtorch has no fused kernel for it, so one parameter after the other.
+    /// libtorch has no fused kernel for RMSprop, so parameters are updated one by one.
     fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
         for (index, (parameter, gradient)) in batch.parameters.iter().zip(&batch.gradients).enumerate() {
             let decay = |g: &Tensor| {
@@ -35,7 +35,7 @@ impl Rule for Rmsprop {
     }
 }
 
-/// Replaces values, unless the step is skipped.
+/// Overwrites the tensor, unless the step is skipped.
 fn set(tensor: &Tensor, values: &Tensor, skip: Option<&Tensor>) -> Result<(), TchError> {
     let mut target = tensor.shallow_clone();
     match skip {

@@ -17,7 +17,7 @@ impl Rule for Sgd {
         let Self { momentum, nesterov } = *self;
         let Rates { lr, weight_decay } = rates;
         let momenta = batch.moments.first().map_or(&[][..], Vec::as_slice);
-        // Looking ahead along no momentum is no look ahead; libtorch refuses the combination.
+        // Without momentum Nesterov changes nothing, and libtorch rejects the combination.
         let nesterov = nesterov && momentum != 0.0;
         curricle_torch::Sgd { lr, momentum, nesterov, weight_decay }.update(
             &batch.parameters,

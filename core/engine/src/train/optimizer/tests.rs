@@ -1,4 +1,4 @@
-//! Optimisers next to libtorch's own, and what becomes of their state.
+//! Optimisers compared with libtorch's, and saving and restoring their state.
 
 use super::*;
 use tch::nn::{self, OptimizerConfig};
@@ -14,7 +14,7 @@ fn parameter(x: &Tensor) -> Parameter {
     Parameter { name, tensor: x.shallow_clone(), group, lr_scale: 1.0, weight_decay: None }
 }
 
-/// A step with the optimiser's own learning rate.
+/// A step with the base learning rate.
 fn step(optimizer: &mut Optimizer) {
     optimizer.step(StepOptions { lr_factor: 1.0, ..Default::default() }).unwrap();
 }
@@ -29,7 +29,7 @@ fn ours(recipe: &OptimizerRecipe, steps: usize) -> Tensor {
     x.detach()
 }
 
-/// libtorch's own optimiser, as an independent source.
+/// libtorch's optimiser, as an independent reference.
 fn theirs(config: impl OptimizerConfig, lr: f64, decay: f64, steps: usize) -> Tensor {
     let variables = nn::VarStore::new(Device::Cpu);
     let x = variables.root().var_copy("x", &Tensor::from_slice(&[3.0f32, -2.0, 0.5]));
@@ -47,7 +47,7 @@ fn assert_close(a: &Tensor, b: &Tensor) {
 }
 
 #[test]
-fn sgd_follows_libtorch() {
+fn sgd_matches_libtorch() {
     for nesterov in [false, true] {
         let recipe = OptimizerRecipe::Sgd { lr: 0.01, momentum: 0.9, nesterov, weight_decay: 0.1 };
         let config = nn::Sgd { momentum: 0.9, dampening: 0.0, wd: 0.1, nesterov };
@@ -56,19 +56,19 @@ fn sgd_follows_libtorch() {
 }
 
 #[test]
-fn adam_follows_libtorch() {
+fn adam_matches_libtorch() {
     let recipe = OptimizerRecipe::Adam { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.1 };
     assert_close(&ours(&recipe, 25), &theirs(nn::Adam::default(), 0.05, 0.1, 25));
 }
 
 #[test]
-fn adamw_follows_libtorch() {
+fn adamw_matches_libtorch() {
     let recipe = OptimizerRecipe::Adamw { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.1 };
     assert_close(&ours(&recipe, 25), &theirs(nn::AdamW::default(), 0.05, 0.1, 25));
 }
 
 #[test]
-fn rmsprop_follows_libtorch() {
+fn rmsprop_matches_libtorch() {
     let recipe = OptimizerRecipe::Rmsprop { lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0.9, weight_decay: 0.1 };
     let config = nn::RmsProp { momentum: 0.9, ..Default::default() };
     assert_close(&ours(&recipe, 25), &theirs(config, 0.01, 0.1, 25));
@@ -96,7 +96,7 @@ fn a_restored_optimiser_continues_bit_for_bit() {
 }
 
 #[test]
-fn a_parameter_that_rested_starts_as_if_training_began_then() {
+fn a_parameter_without_gradients_so_far_starts_with_a_fresh_update_count() {
     let recipe = OptimizerRecipe::Adam { lr: 0.05, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 };
     let x = Tensor::from_slice(&[3.0f32, -2.0, 0.5]).set_requires_grad(true);
     let head = Tensor::from_slice(&[1.0f32]).set_requires_grad(true);
@@ -114,7 +114,7 @@ fn a_parameter_that_rested_starts_as_if_training_began_then() {
 }
 
 #[test]
-fn clipping_shortens_long_gradients_only() {
+fn clipping_only_affects_long_gradients() {
     let recipe = OptimizerRecipe::Sgd { lr: 1.0, momentum: 0.0, nesterov: false, weight_decay: 0.0 };
     let clipped = |clip: f64| {
         let x = Tensor::from_slice(&[3.0f32, 4.0]).set_requires_grad(true);
@@ -129,9 +129,9 @@ fn clipping_shortens_long_gradients_only() {
     assert_close(&clipped(1.0), &Tensor::from_slice(&[3.0f32 - 0.6, 4.0 - 0.8]));
 }
 
-/// Every optimiser must leave parameters and moments alone when gradients overflow.
+/// No optimiser may change parameters or moments when gradients overflow.
 #[test]
-fn a_step_that_overflows_moves_nothing_and_halves_the_scale() {
+fn an_overflowing_step_is_skipped_and_halves_the_scale() {
     let recipes = [
         OptimizerRecipe::Sgd { lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.1 },
         OptimizerRecipe::Adam { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.1 },
@@ -147,8 +147,8 @@ fn a_step_that_overflows_moves_nothing_and_halves_the_scale() {
         let first = scale.value().double_value(&[]);
         for overflow in [false, true, false] {
             let before = x.detach().copy();
-            let spoilt = if overflow { f64::INFINITY } else { 1.0 };
-            scale.apply(&(objective(&x) * spoilt)).backward();
+            let factor = if overflow { f64::INFINITY } else { 1.0 };
+            scale.apply(&(objective(&x) * factor)).backward();
             optimizer.step(StepOptions { lr_factor: 1.0, scale: Some(&mut scale), ..Default::default() }).unwrap();
             if overflow {
                 assert_eq!(x.detach(), before, "{recipe:?}");
@@ -159,7 +159,7 @@ fn a_step_that_overflows_moves_nothing_and_halves_the_scale() {
         }
         assert_eq!(scale.value().double_value(&[]), first / 2.0);
         assert_eq!(scale.skipped().double_value(&[]), 1.0);
-        // The scale is a power of two, so nothing is lost.
+        // The scale is a power of two, so scaling does not round.
         assert_close(&x.detach(), &plain.detach());
     }
 }
