@@ -1,4 +1,4 @@
-//! Runs, read from their folders.
+//! Finds runs and reads them from their folders.
 
 use crate::recipe::SweepRun;
 use crate::run::{Manifest, RunFolder, RunResult};
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 pub struct Run {
     /// Its folder.
     pub folder: PathBuf,
-    /// What the method is called: its row.
+    /// Name of the method, which labels its row.
     pub method: String,
-    /// What the circumstances are called; empty if they have no name.
+    /// Name of the case; empty if it has none.
     pub case: String,
     /// The resolved recipe.
     pub settings: Value,
-    /// What it came to.
+    /// Its result.
     pub result: RunResult,
-    /// What it was made with.
+    /// The versions and device it ran with, if recorded.
     pub manifest: Option<Manifest>,
 }
 
 impl Run {
-    /// A run of a sweep that came to a result.
+    /// A finished run of a sweep.
     pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
             folder: RunFolder::path_for(Path::new(""), &result.name, &result.recipe_hash, result.seed),
@@ -43,12 +43,12 @@ impl Run {
         setting(&self.settings, path)
     }
 
-    /// A number among the settings.
+    /// A numeric setting by its dotted name.
     pub fn number(&self, path: &str) -> Option<f64> {
         self.setting(path)?.as_f64()
     }
 
-    /// A word among the settings.
+    /// A text setting by its dotted name.
     pub fn word(&self, path: &str) -> Option<&str> {
         self.setting(path)?.as_str()
     }
@@ -64,7 +64,7 @@ pub fn setting<'a>(settings: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(settings, |table, key| table.get(key)).filter(|value| !value.is_null())
 }
 
-/// A place in a table: which run stands there, or should.
+/// The position of a run in a table, whether or not the run finished.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
     /// The method.
@@ -75,23 +75,23 @@ pub struct Place {
     pub seed: u64,
 }
 
-/// A folder that was found and cannot be used.
+/// A folder that was found but skipped.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOut {
     /// The folder.
     pub folder: PathBuf,
     /// Why.
     pub reason: String,
-    /// Where its run would have stood, if that much is known.
+    /// The position of its run, if known.
     pub place: Option<Place>,
 }
 
-/// What there is below some folders.
+/// What was found below some folders.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The finished runs, by path.
     pub runs: Vec<Run>,
-    /// What had to be left out.
+    /// The skipped folders.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -104,7 +104,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
     let mut paths = Vec::new();
     for folder in folders {
         let before = paths.len();
-        // The file itself stands for its folder: shells complete to it.
+        // Shells complete to the file: accept it in place of its folder.
         let folder = if folder.file_name().is_some_and(|name| name == "result.json") {
             folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
         } else {
@@ -116,7 +116,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
         walk(folder, &mut seen, &mut paths)?;
         if paths.len() == before && folders.len() == 1 {
             return Err(Error::Usage(format!(
-                "there is no run in `{}` or below it; runs are folders with a `result.json`",
+                "no run found in `{}` or below; a run is a folder with a `result.json`",
                 folder.display()
             )));
         }
@@ -132,7 +132,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
 }
 
 fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) -> Result<()> {
-    // Links may lead in circles, and the folders given may lie in each other.
+    // Symlinks may form cycles, and the given folders may be nested.
     let real = folder.canonicalize().map_err(Error::file("read", folder))?;
     if !seen.insert(real) {
         return Ok(());
@@ -161,7 +161,7 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
     let left_out = |reason: String| Box::new(LeftOut { folder: folder.into(), reason, place: place.clone() });
     let result = RunResult::read(folder)
         .map_err(|error| left_out(error.to_string()))?
-        .ok_or_else(|| left_out("not finished: it has no `result.json` yet".into()))?;
+        .ok_or_else(|| left_out("not finished: no `result.json`".into()))?;
     let settings = settings.map_err(|error| left_out(error.to_string()))?;
     let manifest = files::read_json(&folder.join("manifest.json")).map_err(|error| left_out(error.to_string()))?;
     let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
@@ -169,7 +169,7 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
     Ok(Run { folder: folder.into(), method, case, settings, result, manifest })
 }
 
-/// What a method without a name is called.
+/// The name of a method whose recipe gives none.
 fn default_method(loss: &str, weights: &str) -> String {
     if matches!(weights, "" | "uniform") { loss.into() } else { format!("{loss} + {weights}") }
 }
@@ -177,5 +177,5 @@ fn default_method(loss: &str, weights: &str) -> String {
 fn settings(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let wrong = |message: String| Error::Format { path: path.into(), message };
-    toml::from_str(&text).map_err(|e| wrong(format!("cannot be understood: {}", e.message())))
+    toml::from_str(&text).map_err(|e| wrong(format!("invalid TOML: {}", e.message())))
 }

@@ -1,4 +1,4 @@
-//! Every number of a report, one line for each method, case and metric.
+//! CSV: every number of a report, one line for each method, case and metric.
 
 use super::super::statistics::Spread;
 use super::super::summary::{Row, Summary};
@@ -29,9 +29,9 @@ const TITLES: [&str; 22] = [
     "published_std",
 ];
 
-/// The numbers as CSV: fractions rather than percent, nothing where there is nothing to say.
+/// The numbers as CSV: fractions rather than percent, empty where there is no value.
 pub fn csv(summary: &Summary) -> Result<String> {
-    let failed = |e: csv::Error| Error::Failed(format!("cannot write a table: {e}"));
+    let failed = |e: csv::Error| Error::Failed(format!("cannot write the report as CSV: {e}"));
     let mut table = csv::Writer::from_writer(Vec::new());
     table.write_record(TITLES).map_err(failed)?;
     for row in &summary.rows {
