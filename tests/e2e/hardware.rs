@@ -52,7 +52,7 @@ fn a_profile_says_where_time_went() {
         let took = |seconds: f64| seconds > 0.0 || part == "checkpoint";
         assert!(last(&sandbox, "shown", &format!("time/epoch/{part}")).is_some_and(took), "{part}");
     }
-    assert!(!shown.stdout_text().contains("waited for"), "nothing waits on the CPU");
+    assert!(!shown.stdout_text().contains("synchronised"), "nothing to synchronise on the CPU");
 
     let json = ["run", "small.toml", "--profile", "--json", "--device", "cuda", "--out", "json"];
     let result = sandbox.curricle_on_fakecuda(json).assert().success().json();

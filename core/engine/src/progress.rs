@@ -1,22 +1,22 @@
-//! How far training is, for whoever watches it.
+//! Progress of training on standard error.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// All bars of the process, so that whoever writes to standard error can move them aside.
+/// All bars of the process, which are suspended while other text is written to standard error.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Writes to standard error without tearing a bar that is shown there.
+/// Writes to standard error without garbling a bar that is shown there.
 pub fn print(text: &str) {
     BARS.suspend(|| {
-        // Nobody is left to tell if standard error is closed.
+        // If standard error is closed, there is nowhere to report it.
         let _ = std::io::stderr().write_all(text.as_bytes());
     });
 }
 
-/// Shows a bar among those of the process.
+/// Adds a bar to those of the process.
 pub(crate) fn add(bar: ProgressBar) -> ProgressBar {
     BARS.add(bar)
 }
@@ -24,11 +24,11 @@ pub(crate) fn add(bar: ProgressBar) -> ProgressBar {
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
-    /// A bar that moves, for terminals.
+    /// A progress bar, for terminals.
     Bar,
-    /// One line for each epoch, for files and other programs.
+    /// One line per epoch, for files and pipes.
     Lines,
-    /// Not at all.
+    /// No progress.
     Quiet,
 }
 
@@ -44,7 +44,7 @@ impl ProgressMode {
     }
 }
 
-/// What there is to say at the end of an epoch.
+/// What is shown at the end of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochSummary {
     /// Mean loss of its steps.
@@ -53,7 +53,7 @@ pub struct EpochSummary {
     pub recall_at_1: Option<f64>,
 }
 
-/// Shows how far a run is. Times count from its making.
+/// Shows the progress of a run. Times count from its creation.
 #[derive(Debug)]
 pub struct Progress {
     mode: ProgressMode,
@@ -71,14 +71,13 @@ pub struct Progress {
     epoch_images: u64,
     /// When the last step or evaluation ended.
     last: Instant,
-    /// Time spent in steps, not in evaluation: altogether and in this epoch.
+    /// Time spent in steps, not in evaluation: in total and in this epoch.
     training: Duration,
     epoch_training: Duration,
 }
 
 impl Progress {
-    /// Progress of so many epochs of so many steps, of which some epochs, and some steps of the next
-    /// one, may be done already.
+    /// Progress of `epochs`, of which `epochs_done`, and `steps_done` of the next one, are done already.
     pub fn new(mode: ProgressMode, epochs: u64, steps_per_epoch: u64, epochs_done: u64, steps_done: u64) -> Self {
         let bar = match mode {
             ProgressMode::Bar => BARS.add(ProgressBar::new(epochs * steps_per_epoch)),
@@ -109,19 +108,19 @@ impl Progress {
         progress
     }
 
-    /// What is done now, where it is not a step; said by a bar alone, until there is other news.
+    /// Shows the current activity, if it is not a step, on a bar until its next update.
     pub fn activity(&self, what: &str) {
         self.show(Some(what));
     }
 
-    /// Times count from now: what was done so far says nothing about the steps to come.
+    /// Restarts the clock: the time so far does not predict that of the steps to come.
     pub fn restart_clock(&mut self) {
         self.last = Instant::now();
         (self.started, self.epoch_started) = (self.last, self.last);
         self.show(None);
     }
 
-    /// Some steps are done, with their mean loss if it was read back.
+    /// Records finished steps, with their mean loss if it was read back.
     pub fn advance(&mut self, steps: u64, images: usize, loss: Option<f64>) {
         self.steps += steps;
         self.images += images as u64;
@@ -134,7 +133,7 @@ impl Progress {
         self.show(None);
     }
 
-    /// Brings the bar up to date.
+    /// Updates the bar.
     fn show(&self, activity: Option<&str>) {
         if self.mode != ProgressMode::Bar {
             return;
@@ -146,12 +145,12 @@ impl Progress {
         self.bar.set_message(parts.into_iter().flatten().collect::<Vec<_>>().join("  "));
         self.bar.set_position(self.steps_before + self.steps);
         if activity.is_some() {
-            // Bars are drawn only so often, and this may stand for long.
+            // Redraws are rate-limited, and this may be shown for long.
             self.bar.force_draw();
         }
     }
 
-    /// An epoch is done, its evaluation included.
+    /// Records a finished epoch, including its evaluation.
     pub fn epoch_done(&mut self, summary: &EpochSummary) {
         self.epochs_done += 1;
         self.recall_at_1 = summary.recall_at_1.or(self.recall_at_1);
@@ -165,14 +164,14 @@ impl Progress {
         self.show(None);
     }
 
-    /// Says something above the bar, or as a line of its own. Quiet runs say nothing.
+    /// Prints a line, above the bar if there is one; nothing in quiet mode.
     pub fn message(&self, text: &str) {
         if self.mode != ProgressMode::Quiet {
             print(&format!("{text}\n"));
         }
     }
 
-    /// Leaves the bar as it stands.
+    /// Leaves the bar as it is.
     pub fn finish(self) {
         self.bar.abandon();
     }
@@ -187,7 +186,7 @@ impl Progress {
         parts.join("  ")
     }
 
-    /// At the speed since this process began: what an earlier one did says nothing about it.
+    /// Estimated from the speed of this process; steps before a resume do not count.
     fn time_left(&self) -> Option<String> {
         let left = (self.epochs * self.steps_per_epoch).saturating_sub(self.steps_before + self.steps);
         let per_step = self.started.elapsed().as_secs_f64() / self.steps as f64;
@@ -196,14 +195,14 @@ impl Progress {
     }
 }
 
-/// How far something is that has nothing to report but that.
+/// A progress bar with nothing else to report.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
 }
 
 impl Bar {
-    /// A bar on terminals; files and other programs need none.
+    /// A bar, shown on terminals only.
     pub fn new(mode: ProgressMode, what: &str, total: u64) -> Self {
         let bar = match mode {
             ProgressMode::Bar => BARS.add(ProgressBar::new(total)),
@@ -220,7 +219,7 @@ impl Bar {
         Self { bar }
     }
 
-    /// One more is done.
+    /// Advances by one.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
@@ -239,7 +238,7 @@ impl Drop for Progress {
 }
 
 fn style() -> ProgressStyle {
-    // The message takes what the rest leaves of the terminal's width, and is cut off there.
+    // The message takes the remaining width of the terminal and is truncated there.
     let template = "{prefix} {bar:24} {pos}/{len}  {wide_msg}";
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
@@ -256,7 +255,7 @@ fn per_second(images: u64, time: Duration) -> String {
     format!("{:.0} images/s", images as f64 / time.as_secs_f64().max(1e-9))
 }
 
-/// A time as people say it.
+/// A duration in readable form.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -271,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_short_to_read() {
+    fn durations_are_shown_in_a_readable_unit() {
         let texts = [0, 59, 60, 3599, 3600, 360_000].map(|s| duration(Duration::from_secs(s)));
         assert_eq!(texts, ["0.0 s", "59.0 s", "1:00 min", "59:59 min", "1:00 h", "100:00 h"]);
     }
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_starts_where_it_was_and_forgets_the_old_speed() {
+    fn a_resumed_run_continues_at_its_position_and_estimates_its_speed_afresh() {
         let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9, 20);
         assert_eq!(progress.bar.position(), 920);
         assert_eq!(progress.time_left(), None, "no step, no estimate");

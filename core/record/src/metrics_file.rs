@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: every scalar and histogram of a run, one JSON object a line.
+//! `metrics.jsonl`: every scalar and histogram of a run, one JSON object per line.
 //!
 //! ```text
 //! {"format":"curricle-metrics","version":1}
@@ -7,8 +7,8 @@
 //! {"step":20,"epoch":1,"tag":"weights/noisy","edges":[0.0,0.5,1.0],"counts":[3.0,1.0]}
 //! ```
 //!
-//! JSON has no word for values that are not finite: they are the strings `NaN`, `Infinity` and
-//! `-Infinity`. A line counts once its newline is written.
+//! JSON cannot represent non-finite values: they are the strings `NaN`, `Infinity` and `-Infinity`. A
+//! line is complete once its newline is written.
 
 use crate::{Error, Result, any_float, files};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Tags that depend on the clock (step time, images per second) begin with this.
+/// Its name in a run folder.
 pub const TIME: &str = "time/";
 
 /// Bytes at the end of the file in which the last record is looked for.
@@ -29,7 +29,7 @@ const HEADER: &str = r#"{"format":"curricle-metrics","version":1}"#;
 pub struct Scalar {
     /// Optimiser steps done when it was measured.
     pub step: u64,
-    /// Epochs begun when it was measured; 0 is the untrained model.
+    /// Epochs started when it was measured; 0 is the untrained model.
     pub epoch: u64,
     /// Its name, e.g. `eval/recall@1`.
     pub tag: String,
@@ -38,22 +38,22 @@ pub struct Scalar {
     pub value: f64,
 }
 
-/// How values are distributed.
+/// One histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Optimiser steps done when they were measured.
     pub step: u64,
-    /// Epochs begun when they were measured.
+    /// Epochs started when they were measured.
     pub epoch: u64,
     /// Their name, e.g. `weights/noisy`.
     pub tag: String,
-    /// Ends of the buckets, one more than there are buckets.
+    /// Edges of the buckets, one more than there are buckets.
     pub edges: Vec<f64>,
-    /// Values in each bucket.
+    /// Number of values in each bucket.
     pub counts: Vec<f64>,
 }
 
-/// What a line holds.
+/// One line of the file.
 enum Line {
     Scalar(Scalar),
     Histogram(Histogram),
@@ -61,7 +61,7 @@ enum Line {
 
 impl Line {
     fn read(text: &[u8]) -> serde_json::Result<Self> {
-        // Within a string the quotes would have been escaped.
+        // Quotes within a string are escaped, so this cannot match there.
         match text.windows(8).any(|part| part == b"\"counts\"") {
             true => serde_json::from_slice(text).map(Self::Histogram),
             false => serde_json::from_slice(text).map(Self::Scalar),
@@ -91,14 +91,14 @@ pub struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Starts a new file, in place of one that may be there.
+    /// Creates the file, replacing an existing one.
     pub fn create(path: &Path) -> Result<Self> {
         files::write(path, format!("{HEADER}\n").as_bytes())?;
         Self::append(path)
     }
 
-    /// Goes on with the file of a run that resumes after `step`. Lines of later steps are
-    /// removed: they will be written again.
+    /// Continues the file of a run that resumes after `step`. Records of later steps are removed: they
+    /// will be written again.
     pub fn resume(path: &Path, step: u64) -> Result<Self> {
         if !path.exists() {
             tracing::warn!("`{}` is missing; metrics before step {step} are lost", path.display());
@@ -113,7 +113,7 @@ impl MetricsFile {
         Ok(Self { path: path.to_path_buf(), file })
     }
 
-    /// Writes records with one call to the system, so that they outlive a killed process.
+    /// Writes records with one system call, so that they survive if the process is killed.
     pub fn write<'a>(&mut self, records: impl IntoIterator<Item = &'a Scalar>) -> Result<()> {
         let mut lines = Vec::new();
         for record in records {
@@ -123,13 +123,13 @@ impl MetricsFile {
         self.file.write_all(&lines).map_err(|e| self.failed(e))
     }
 
-    /// Writes a histogram likewise.
+    /// Writes a histogram in the same way.
     pub fn write_histogram(&mut self, record: &Histogram) -> Result<()> {
         let line = serde_json::to_string(record).map_err(|e| self.failed(e.into()))? + "\n";
         self.file.write_all(line.as_bytes()).map_err(|e| self.failed(e))
     }
 
-    /// Makes what was written outlive a power cut as well.
+    /// Syncs the file to disk, so that records survive a power cut as well.
     pub fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|e| self.failed(e))
     }
@@ -152,7 +152,7 @@ pub fn read(path: &Path) -> Result<Vec<Scalar>> {
     Ok(records)
 }
 
-/// The epoch of the last complete record; `None` if there is none. Reads the end of the file only.
+/// Removes the records of steps after `step`, and an incomplete last line.
 pub fn last_epoch(path: &Path) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -179,7 +179,7 @@ pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
 fn visit(path: &Path, mut each: impl FnMut(Line, &[u8]) -> Result<()>) -> Result<()> {
     let wrong = |number: usize, message: &str| Error::Format {
         path: path.to_path_buf(),
-        message: format!("line {number}: {message}; restore the file, or start the run again with `--force`"),
+        message: format!("line {number}: {message}; restore the file, or restart the run with `--force`"),
     };
     let mut file = BufReader::new(File::open(path).map_err(Error::file("read", path))?);
     let mut line = Vec::new();
@@ -191,7 +191,7 @@ fn visit(path: &Path, mut each: impl FnMut(Line, &[u8]) -> Result<()>) -> Result
             let record = Line::read(text).map_err(|e| wrong(number, &format!("not a record ({e})")))?;
             each(record, &line)?;
         } else if text != HEADER.as_bytes() {
-            return Err(wrong(1, &format!("expected `{HEADER}`, which this version of curricle reads and writes")));
+            return Err(wrong(1, &format!("expected `{HEADER}`, the format of this version of curricle")));
         }
     }
     Ok(())
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_bit_for_bit_and_non_finite_ones_have_names() {
+    fn values_round_trip_exactly_and_non_finite_ones_are_strings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let values = [0.1 + 0.2, -0.0, 1e-310, f64::MAX, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_file_ends_like_an_uninterrupted_one() {
+    fn a_resumed_file_equals_an_uninterrupted_one() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, resumed) = (folder.path().join("whole"), folder.path().join("resumed"));
         MetricsFile::create(&whole).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_stand_beside_scalars_and_end_with_their_step() {
+    fn histograms_and_scalars_share_a_file_and_are_truncated_by_step() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let mut file = MetricsFile::create(&path).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_last_line_is_no_record() {
+    fn an_incomplete_last_line_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, format!("{HEADER}\n{}", r#"{"step":1,"epoch":1,"tag":"a","value":1.0}"#)).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_names_the_line() {
+    fn a_damaged_file_is_an_error_that_names_the_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, format!("{HEADER}\n{{\"step\":1}}\n")).unwrap();
@@ -278,11 +278,11 @@ mod tests {
         std::fs::write(&path, "{\"format\":\"curricle-metrics\",\"version\":2}\n").unwrap();
         let message = truncate_after(&path, 1).unwrap_err().to_string();
         assert!(message.contains("line 1: expected"), "{message}");
-        assert!(std::fs::read_to_string(&path).unwrap().contains("\"version\":2"), "the file must stay as it was");
+        assert!(std::fs::read_to_string(&path).unwrap().contains("\"version\":2"), "the file must not change");
     }
 
     #[test]
-    fn the_last_complete_record_tells_the_epoch() {
+    fn clock_dependent_records_are_known_by_their_tag() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo").unwrap();

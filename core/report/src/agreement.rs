@@ -1,8 +1,8 @@
-//! Whether runs were made under the same conditions, so that they may stand in one table.
+//! Checks that runs were made under the same conditions, so that they can be compared.
 //!
-//! Between cases everything may differ. Within a case, repetitions of a method have the same
-//! recipe but for the seed, and all methods of a seed saw the same data, labels, initial
-//! parameters and batches and were measured on the same samples.
+//! Between cases anything may differ. Within a case, repetitions of a method share the recipe except
+//! for the seed, and all methods of a seed share data, labels, initial parameters, batches and
+//! evaluated samples.
 
 use crate::Run;
 use crate::difference::{Difference, differences};
@@ -13,11 +13,11 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// The recipe, the seed apart; between repetitions.
+    /// The recipe without its seed; between repetitions.
     Recipe,
-    /// Samples and their split into training and test.
+    /// Samples and their split into training and test set.
     Data,
-    /// The training labels, wrong ones included, and which samples are left out.
+    /// The training labels, including flipped ones, and which samples are excluded.
     Labels,
     /// The parameters of the network before training.
     Initialisation,
@@ -28,15 +28,15 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// What all methods of a seed must agree in.
+    /// The conditions that all methods of a seed must share.
     const BETWEEN_METHODS: [Condition; 5] =
         [Condition::Data, Condition::Labels, Condition::Initialisation, Condition::Batches, Condition::Evaluation];
 
-    /// Its name for people.
+    /// Its name in messages.
     pub fn title(self) -> &'static str {
         match self {
             Condition::Recipe => "recipes of repetitions",
-            Condition::Data => "data or their split",
+            Condition::Data => "data or split",
             Condition::Labels => "training labels",
             Condition::Initialisation => "initial parameters",
             Condition::Batches => "batches",
@@ -44,7 +44,7 @@ impl Condition {
         }
     }
 
-    /// What stands for it in a run: the same text, the same condition.
+    /// Its value in a run: equal text means equal conditions.
     pub fn of(self, run: &Run) -> String {
         let result = &run.result;
         match self {
@@ -57,7 +57,7 @@ impl Condition {
         }
     }
 
-    /// The tables of a recipe that decide it.
+    /// Whether a setting can affect it, judged by the setting's table.
     fn decided_by(self, setting: &str) -> bool {
         let tables: &[&str] = match self {
             Condition::Recipe => return true,
@@ -71,16 +71,16 @@ impl Condition {
     }
 }
 
-/// Runs that should agree in something and do not.
+/// Runs that should share a condition but do not.
 #[derive(Debug, Clone, Serialize)]
 pub struct Disagreement {
-    /// In what.
+    /// The condition.
     pub condition: Condition,
-    /// In which case; empty if it has no name.
+    /// The case; empty if it has no name.
     pub case: String,
-    /// Which method, for repetitions that differ.
+    /// The method, if its repetitions differ.
     pub method: Option<String>,
-    /// Of which seed, for methods that differ.
+    /// The seed, if methods differ.
     pub seed: Option<u64>,
     /// The values, each with the runs that have it.
     pub values: Vec<(String, Vec<String>)>,
@@ -96,7 +96,7 @@ impl Disagreement {
             let _ = write!(text, " in case `{}`", self.case);
         }
         if let Some(method) = &self.method {
-            let _ = write!(text, " of `{method}`");
+            let _ = write!(text, " for `{method}`");
         }
         if let Some(seed) = self.seed {
             let _ = write!(text, ", seed {seed}");
@@ -107,7 +107,7 @@ impl Disagreement {
 
 impl std::fmt::Display for Disagreement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// Runs named for each value; the rest is counted.
+        /// Runs listed for each value; the others are counted.
         const NAMED: usize = 3;
         writeln!(f, "{}:", self.summary())?;
         for (value, runs) in &self.values {
@@ -127,12 +127,12 @@ impl std::fmt::Display for Disagreement {
     }
 }
 
-/// The beginning of a hash, or the whole of a word.
+/// A hash shortened to 12 characters; other values unchanged.
 pub fn short(value: &str) -> &str {
     if value.len() > 16 { value.get(..12).unwrap_or(value) } else { value }
 }
 
-/// Everything in which the runs of a case do not agree.
+/// All conditions that runs of a case should share but do not.
 pub fn disagreements(case: &str, runs: &[&Run]) -> Vec<Disagreement> {
     let mut found = Vec::new();
     let mut methods: Vec<&str> = runs.iter().map(|run| run.method.as_str()).collect();

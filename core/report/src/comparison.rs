@@ -1,4 +1,4 @@
-//! Runs in their places: methods as rows, cases as columns or tables, seeds as repetitions.
+//! Runs grouped for a report: methods as rows, cases as columns or tables, seeds as repetitions.
 
 use crate::agreement::{Condition, Disagreement, disagreements};
 use crate::difference::shown;
@@ -9,45 +9,45 @@ use curricle_recipe::{SweepRun, nearest};
 use curricle_record::RunResult;
 use std::cmp::Ordering;
 
-/// Which runs to compare, and how they are grouped.
+/// Which runs to compare and how to group them.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Methods to show, in this order; all if empty.
     pub methods: Vec<String>,
     /// Cases to show, in this order; all if empty.
     pub cases: Vec<String>,
-    /// Settings that tell cases apart, in place of the names of cases.
+    /// Settings that define the cases, instead of their names.
     pub by: Vec<String>,
     /// Whether methods may have been trained on different batches.
     pub allow_batches: bool,
 }
 
-/// Runs that may be compared.
+/// Runs grouped by method, case and seed.
 #[derive(Debug)]
 pub struct Comparison {
     /// All runs.
     pub runs: Vec<Run>,
     /// The methods, in the order of the rows.
     pub methods: Vec<String>,
-    /// The cases in their order; a single empty one if cases have no names.
+    /// The cases in their order; a single empty one if they have no names.
     pub cases: Vec<String>,
-    /// Places of runs that did not come to an end.
+    /// Positions of runs that did not finish.
     pub missing: Vec<Place>,
-    /// Folders that were left out.
+    /// Skipped folders.
     pub left_out: Vec<LeftOut>,
-    /// In what the runs do not agree, though they should.
+    /// Conditions that runs should share but do not.
     pub disagreements: Vec<Disagreement>,
 }
 
 impl Comparison {
-    /// The runs that were found, chosen and grouped.
+    /// Selects and groups the runs that were found.
     ///
     /// # Errors
-    /// If there are none, or if they were made under different conditions.
+    /// If there are no finished runs, or if runs of a case differ in their conditions.
     pub fn new(found: Found, selection: &Selection) -> Result<Self> {
         let Found { mut runs, left_out } = found;
         if runs.is_empty() {
-            let mut lines = vec!["there is no finished run to report on".to_string()];
+            let mut lines = vec!["no finished run to report on".to_string()];
             lines.extend(left_out.iter().map(|l| format!("  {}: {}", l.folder.display(), l.reason)));
             return Err(Error::Usage(lines.join("\n")));
         }
@@ -61,7 +61,7 @@ impl Comparison {
             let key = |case: &str| runs.iter().find(|run| run.case == case).map(circumstances);
             key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal).then_with(|| natural(a, b))
         });
-        // Settings tell nothing of a run that has none to tell its case by.
+        // With `by`, cases are named after settings, so skipped runs match none of them.
         let known = |place: &Place| methods.contains(&place.method) && cases.contains(&place.case);
         let missing = left_out.iter().filter_map(|l| l.place.clone()).filter(known).collect();
         let comparison = Self::assemble(runs, methods, cases, missing, left_out);
@@ -69,8 +69,8 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// The runs of a bench in the order of its plan, each with its result if it came to one. Where
-    /// they do not agree, it is for the table to say so: the bench was asked for just these.
+    /// The runs of a bench in the order of its plan, each with its result if it finished. Differing
+    /// conditions become caveats rather than errors: the bench was asked for exactly these runs.
     pub fn from_results<'a>(plan: impl IntoIterator<Item = (&'a SweepRun, Option<RunResult>)>) -> Self {
         let (mut runs, mut missing) = (Vec::new(), Vec::new());
         let (mut methods, mut cases) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ impl Comparison {
             let key = |run: &Run| (run.method.clone(), run.case.clone(), run.seed(), run.result.recipe_hash.clone());
             match kept.iter().find(|known| key(known) == key(&run)) {
                 Some(twin) => left_out.push(LeftOut {
-                    reason: format!("the same run as `{}`", twin.folder.display()),
+                    reason: format!("duplicate of `{}`", twin.folder.display()),
                     folder: run.folder,
                     place: None,
                 }),
@@ -120,21 +120,22 @@ impl Comparison {
         let Some(first) = refused.first() else { return Ok(()) };
         let more = match refused.len() {
             1 => String::new(),
-            n => format!("and {} more differences of this kind\n", n - 1),
+            2 => "and 1 more difference\n".into(),
+            n => format!("and {} more differences\n", n - 1),
         };
         let help = if refused.iter().all(|d| d.condition == Condition::Batches) {
-            "`--allow batches` compares them nevertheless and says so below the table"
+            "pass `--allow batches` to compare them anyway, with a note below the table"
         } else if first.condition == Condition::Recipe {
-            "give them different names (`method` or `case` in their recipes), tell them apart with `--by SETTING`, or \
+            "give them different names (`method` or `case` in their recipes), group them with `--by SETTING`, or \
              report on them separately"
         } else {
-            "runs under different conditions belong to different cases: name them (`case` in their recipes), tell them \
-             apart with `--by SETTING`, or report on them separately"
+            "runs under different conditions are different cases: name them (`case` in their recipes), group them with \
+             `--by SETTING`, or report on them separately"
         };
         Err(Error::NotComparable(format!("{first}{more}{help}")))
     }
 
-    /// What the names of all runs begin with, word by word.
+    /// The common prefix of all run names, in whole words.
     pub fn title(&self) -> String {
         let mut names = self.runs.iter().map(|run| run.result.name.as_str());
         let first = names.next().unwrap_or_default();
@@ -168,7 +169,7 @@ impl Comparison {
 fn name_cases(runs: &mut [Run], by: &[String]) -> Result<()> {
     for key in by {
         if runs.iter().all(|run| run.setting(key).is_none()) {
-            return Err(Error::Usage(format!("no run has a setting `{key}` to tell cases apart by")));
+            return Err(Error::Usage(format!("no run has a setting `{key}` to group cases by")));
         }
     }
     for run in runs {
@@ -198,14 +199,14 @@ fn choose(what: &str, chosen: &[String], runs: &mut Vec<Run>, name: impl Fn(&Run
     Ok(())
 }
 
-/// The complaint that there is no such method or case.
+/// The error for an unknown method or case.
 pub(super) fn unknown(what: &str, wanted: &str, known: &[&str]) -> Error {
     let hint = nearest(wanted, known.iter().copied())
         .map_or_else(|| format!("there are: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
-    Error::Usage(format!("no run is of the {what} `{wanted}`; {hint}"))
+    Error::Usage(format!("no run has the {what} `{wanted}`; {hint}"))
 }
 
-/// The distinct names, in the order chosen, or sorted.
+/// The distinct names, in the chosen order if there is one, otherwise sorted.
 fn ordered(
     chosen: &[String],
     names: impl Iterator<Item = String>,
@@ -223,19 +224,19 @@ fn ordered(
     distinct
 }
 
-/// Methods of the published tables in their order, then all others by name.
+/// Methods in the order of the published tables, then all others by name.
 fn usual_order(a: &str, b: &str) -> Ordering {
     let place = |name: &str| published::methods().position(|known| known == name).unwrap_or(usize::MAX);
     place(a).cmp(&place(b)).then_with(|| natural(a, b))
 }
 
-/// What cases are sorted by before their names: the data set, and how much noise there is.
+/// Sort key of cases, before their names: the data set, then the amount of noise.
 fn circumstances(run: &Run) -> (String, bool, f64) {
     let removed = run.setting("noise.remove_flipped").is_some_and(|value| value == true);
     (run.word("data.source").unwrap_or_default().into(), removed, run.number("noise.ratio").unwrap_or(0.0))
 }
 
-/// By name, but `size 64` before `size 128`.
+/// Natural order: `size 64` before `size 128`.
 fn natural(a: &str, b: &str) -> Ordering {
     let key = |text: &str| -> Vec<(String, f64)> {
         let mut parts = Vec::new();

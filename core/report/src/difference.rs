@@ -1,24 +1,23 @@
-//! In which settings recipes differ.
+//! The settings in which recipes differ.
 
 use curricle_record::leaves as settings_of;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Settings that say nothing about what is computed, or that differ on purpose.
+/// Settings that do not affect the computation, or that differ on purpose.
 const LABELS: [&str; 6] = ["name", "description", "method", "case", "seed", "track"];
 
-/// A setting that is not the same in all of some recipes.
+/// A setting that differs between recipes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Its dotted name.
     pub setting: String,
-    /// Its values, in order of appearance, each with those who have it. Who does not have the
-    /// setting at all is not mentioned.
+    /// Its values in order of appearance, each with the names of the recipes that have it. Recipes
+    /// without the setting are omitted.
     pub values: Vec<(String, Vec<String>)>,
 }
 
-/// The settings in which recipes differ, in the order of a recipe. Each recipe comes with the
-/// name of whoever has it.
+/// The settings in which named recipes differ, in recipe order.
 pub fn differences(recipes: &[(&str, &Value)]) -> Vec<Difference> {
     let flat: Vec<(&str, Vec<(String, String)>)> = recipes.iter().map(|(who, recipe)| (*who, leaves(recipe))).collect();
     let mut found: Vec<Difference> = Vec::new();
@@ -50,7 +49,7 @@ pub fn shared(recipes: &[&Value]) -> Vec<(String, String)> {
     leaves(first).into_iter().filter(|leaf| others.iter().all(|leaves| leaves.contains(leaf))).collect()
 }
 
-/// The value of a setting for people.
+/// The value of a setting as text.
 pub fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
@@ -71,13 +70,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_differs_is_told_with_who_has_it() {
+    fn differing_settings_are_listed_with_the_recipes_that_have_them() {
         let base = |loss: Value| json!({ "name": "x", "seed": 1, "loss": loss, "train": { "epochs": 10 } });
         let (ms, bspml) = (base(json!({ "name": "ms", "alpha": 2.0 })), base(json!({ "name": "bspml", "alpha": 2.0 })));
         let (margin, long) = (base(json!({ "name": "margin" })), json!({ "name": "y", "train": { "epochs": 20 } }));
         let found = differences(&[("ms", &ms), ("bspml", &bspml), ("margin", &margin)]);
-        let told: Vec<_> = found.iter().map(|d| (d.setting.as_str(), d.values.len())).collect();
-        assert_eq!(told, [("loss.name", 3), ("loss.alpha", 1)]);
+        let listed: Vec<_> = found.iter().map(|d| (d.setting.as_str(), d.values.len())).collect();
+        assert_eq!(listed, [("loss.name", 3), ("loss.alpha", 1)]);
         assert_eq!(found[1].values[0], ("2.0".into(), vec!["ms".to_string(), "bspml".into()]));
         assert_eq!(shared(&[&ms, &bspml, &margin]), [("train.epochs".into(), "10".into())]);
         assert!(differences(&[("a", &ms), ("b", &ms)]).is_empty());

@@ -1,4 +1,4 @@
-//! Runs made up for tests.
+//! Synthetic runs for tests.
 
 use crate::Run;
 use curricle_recipe::identity;
@@ -6,7 +6,7 @@ use curricle_record::{Conditions, FORMAT, Metrics, RunResult};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A run that came to this Recall@1.
+/// A run with this Recall@1.
 pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> Run {
     let metrics = |recall: f64| Metrics {
         recall: [(1, recall), (8, 1.0 - 0.5 * (1.0 - recall))].into(),
@@ -73,7 +73,7 @@ pub fn runs() -> Vec<Run> {
     runs
 }
 
-/// Writes a run to a folder as a real one would be, with curves, weights and a picture.
+/// Writes the folder of a run like a real one, with curves, weights and a retrieval image.
 pub fn write(run: &Run, out: &Path) {
     let folder = out.join(&run.folder);
     std::fs::create_dir_all(&folder).unwrap();

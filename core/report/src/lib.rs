@@ -1,8 +1,8 @@
-//! Runs become tables, figures and pages.
+//! Reports: tables, figures and HTML pages from finished runs.
 //!
-//! Runs are read from their folders ([`find`]), put in their places and checked for equal
-//! conditions ([`Comparison`]), summed up over seeds ([`Summary`]), laid out once ([`mod@table`])
-//! and written in one of several formats ([`mod@format`]).
+//! Runs are read from their folders ([`find`]), grouped and checked for equal conditions
+//! ([`Comparison`]), aggregated over seeds ([`Summary`]), laid out once ([`mod@table`]) and
+//! rendered in one of several formats ([`mod@format`]).
 
 pub mod agreement;
 mod comparison;

@@ -1,14 +1,14 @@
-//! The numbers that tables can show.
+//! The metrics that tables can show.
 
 use crate::Run;
 use crate::{Error, Result};
 use curricle_recipe::nearest;
 use serde::Serialize;
 
-/// What is shown unless asked for something else, as far as the runs have it.
+/// Metrics shown by default, as far as the runs have them.
 const DEFAULT: [&str; 4] = ["recall@1", "nmi", "map@r", "auroc"];
 
-/// One number of a run.
+/// A metric of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measure {
     /// Its name in files and options.
@@ -17,12 +17,12 @@ pub struct Measure {
     pub title: String,
     /// Whether tables show it in percent.
     pub percent: bool,
-    /// Whether more is better, or less; `None` if neither.
+    /// Whether higher is better; `None` if neither direction is.
     pub higher_is_better: Option<bool>,
 }
 
 impl Measure {
-    /// The measure of this name.
+    /// The metric with this name.
     pub fn named(name: &str) -> Self {
         let plain = |title: &str, percent, higher_is_better| Self {
             name: name.into(),
@@ -50,7 +50,7 @@ impl Measure {
         }
     }
 
-    /// The measures of these names; those that suit most readers if none are named.
+    /// The metrics with these names; the default ones if `names` is empty.
     ///
     /// # Errors
     /// If no run has one of them.
@@ -63,7 +63,7 @@ impl Measure {
         for name in names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) {
             if !known.contains(&name) {
                 let hint = nearest(&name, known.iter().map(String::as_str)).map_or_else(
-                    || format!("they have: {}", known.join(", ")),
+                    || format!("there are: {}", known.join(", ")),
                     |nearest| format!("did you mean `{nearest}`?"),
                 );
                 return Err(Error::Usage(format!("no run has a metric `{name}`; {hint}")));
@@ -75,7 +75,7 @@ impl Measure {
         Ok(chosen)
     }
 
-    /// The names of those that suit most readers, as far as the runs have them.
+    /// Names of the default metrics, as far as the runs have them.
     pub fn usual(runs: &[Run]) -> Vec<String> {
         let known = known(runs);
         DEFAULT.iter().map(ToString::to_string).filter(|name| known.contains(name)).collect()
@@ -109,7 +109,7 @@ impl Measure {
         } else {
             format!("{value:.2e}")
         };
-        // Nothing is not negative.
+        // No negative zero.
         if shown.trim_start_matches(['-', '0', '.']).is_empty() { shown.replace('-', "") } else { shown }
     }
 }
@@ -125,7 +125,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// The names of all numbers that some run has.
+/// Names of all metrics that at least one run has.
 fn known(runs: &[Run]) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for name in runs.iter().flat_map(|run| values(run).into_iter().map(|(name, _)| name)) {
@@ -136,7 +136,7 @@ fn known(runs: &[Run]) -> Vec<String> {
     known
 }
 
-/// Every number of a run by name.
+/// All metrics of a run by name.
 fn values(run: &Run) -> Vec<(String, f64)> {
     let result = &run.result;
     let mut values = result.trained.scalars();
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_are_shown_in_percent_and_nothing_is_not_negative() {
+    fn fractions_are_shown_in_percent_and_zero_has_no_sign() {
         let recall = Measure::named("recall@8");
         assert_eq!((recall.title.as_str(), recall.show(0.72049)), ("R@8", "72.0".into()));
         assert_eq!(recall.show(-0.0004), "0.0");

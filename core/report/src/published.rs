@@ -1,22 +1,22 @@
-//! Published results, to be shown beside ours where data set and noise agree.
+//! Published results, shown next to ours where data set and noise match.
 //!
 //! The paper names neither its network nor its number of epochs, so equal conditions cannot be
-//! claimed: the values say where a method stood, not what ours should be.
+//! claimed: the values show how methods compare, not what ours should reach.
 
 use crate::{Measure, Run};
 use serde::Serialize;
 use std::sync::LazyLock;
 
-/// Where the values come from, for captions.
-pub const SOURCE: &str = "published: balanced self-paced metric learning, AAAI 2023, whose network and number of \
-                          epochs are not stated; compare the order of methods rather than the values";
+/// Source of the values, for captions.
+pub const SOURCE: &str = "published: balanced self-paced metric learning (AAAI 2023); the paper does not state its \
+                          network or number of epochs, so compare the order of methods rather than the values";
 
-/// A published mean, in the unit of ours.
+/// A published mean, in the same unit as ours.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Published {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation, if it was given.
+    /// The standard deviation, if published.
     pub std: Option<f64>,
 }
 
@@ -43,11 +43,11 @@ static RECORDS: LazyLock<Vec<Record>> = LazyLock::new(|| {
 
 /// The methods of the published tables, in their order.
 pub fn methods() -> impl Iterator<Item = &'static str> {
-    // SPMS stands before BSPML in figures; tables do not have it.
+    // SPMS comes before BSPML in the figures and is not in the tables.
     ["contrastive", "triplet", "margin", "fastap", "ms", "rdml", "proxy_anchor", "snr", "spms", "bspml"].into_iter()
 }
 
-/// The published value of what a run measured.
+/// The published value of a run's metric.
 pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
     let (dataset, noise, method) = (run.word("data.source")?, noise_ratio(run)?, method(run)?);
     let same = |r: &&Record| {
@@ -56,8 +56,8 @@ pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
     RECORDS.iter().find(same).map(|record| record.value)
 }
 
-/// The share of wrong labels if they are as in the paper: none, or uniform and trained on. Values
-/// on other samples than the test classes have nothing to be compared with.
+/// The noise ratio if the noise is as in the paper: none, or uniform with the flipped samples kept.
+/// Only results on the test classes are comparable.
 fn noise_ratio(run: &Run) -> Option<f64> {
     let as_usual = run.setting("noise.remove_flipped").is_none_or(|value| value == false)
         && run.word("eval.on").is_none_or(|on| on == "test");
@@ -68,7 +68,7 @@ fn noise_ratio(run: &Run) -> Option<f64> {
     }
 }
 
-/// The method by what it computes, whatever it is called.
+/// The method that a run computes, whatever its name.
 fn method(run: &Run) -> Option<&str> {
     let (loss, weights) = (run.result.loss.as_str(), run.result.weights.as_str());
     match (loss, weights) {
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(
             RECORDS.iter().filter(|r| r.value.std.is_some()).count(),
             81,
-            "nine methods, three sets, three ratios"
+            "nine methods, three data sets, three ratios"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Runs, read from their folders.
+//! Finds runs and reads them from their folders.
 
 use crate::{Error, Result};
 use curricle_recipe::{SweepRun, identity};
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 pub struct Run {
     /// Its folder.
     pub folder: PathBuf,
-    /// What the method is called: its row.
+    /// Name of the method, which labels its row.
     pub method: String,
-    /// What the circumstances are called; empty if they have no name.
+    /// Name of the case; empty if it has none.
     pub case: String,
     /// The resolved recipe.
     pub settings: Value,
-    /// What it came to.
+    /// Its result.
     pub result: RunResult,
-    /// What it was made with.
+    /// The versions and device it ran with, if recorded.
     pub manifest: Option<Manifest>,
 }
 
 impl Run {
-    /// A run of a sweep that came to a result.
+    /// A finished run of a sweep.
     pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
             folder: RunFolder::below(Path::new(""), &result.name, &result.recipe_hash, result.seed).path().into(),
@@ -43,12 +43,12 @@ impl Run {
         setting(&self.settings, path)
     }
 
-    /// A number among the settings.
+    /// A numeric setting by its dotted name.
     pub fn number(&self, path: &str) -> Option<f64> {
         self.setting(path)?.as_f64()
     }
 
-    /// A word among the settings.
+    /// A text setting by its dotted name.
     pub fn word(&self, path: &str) -> Option<&str> {
         self.setting(path)?.as_str()
     }
@@ -59,7 +59,7 @@ impl Run {
     }
 }
 
-/// A place in a table: which run stands there, or should.
+/// A setting of a recipe by its dotted name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
     /// The method.
@@ -70,23 +70,23 @@ pub struct Place {
     pub seed: u64,
 }
 
-/// A folder that was found and cannot be used.
+/// A folder that was found but skipped.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOut {
     /// The folder.
     pub folder: PathBuf,
     /// Why.
     pub reason: String,
-    /// Where its run would have stood, if that much is known.
+    /// The position of its run, if known.
     pub place: Option<Place>,
 }
 
-/// What there is below some folders.
+/// What was found below some folders.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The finished runs, by path.
     pub runs: Vec<Run>,
-    /// What had to be left out.
+    /// The skipped folders.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -107,7 +107,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
         walk(folder, &mut seen, &mut paths)?;
         if paths.len() == before && folders.len() == 1 {
             return Err(Error::Usage(format!(
-                "there is no run in `{}` or below it; runs are folders with a `result.json`",
+                "no run found in `{}` or below; a run is a folder with a `result.json`",
                 folder.display()
             )));
         }
@@ -123,7 +123,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
 }
 
 fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) -> Result<()> {
-    // Links may lead in circles, and the folders given may lie in each other.
+    // Symlinks may form cycles, and the given folders may be nested.
     let real = folder.canonicalize().map_err(record::Error::file("read", folder))?;
     if !seen.insert(real) {
         return Ok(());
@@ -154,7 +154,7 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
     let result = files
         .read_result()
         .map_err(|error| left_out(error.to_string()))?
-        .ok_or_else(|| left_out("not finished: it has no `result.json` yet".into()))?;
+        .ok_or_else(|| left_out("not finished: no `result.json`".into()))?;
     let settings = settings.map_err(|error| left_out(error.to_string()))?;
     let manifest = files.read_manifest().map_err(|error| left_out(error.to_string()))?;
     if let Some(manifest) = &manifest
@@ -170,6 +170,5 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
 
 fn settings(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).map_err(record::Error::file("read", path))?;
-    toml::from_str(&text)
-        .map_err(|e| record::Error::format(path, format!("cannot be understood: {}", e.message())).into())
+    toml::from_str(&text).map_err(|e| record::Error::format(path, format!("invalid TOML: {}", e.message())).into())
 }

@@ -1,4 +1,4 @@
-//! What the runs of a comparison came to: means, intervals, tests, and what to be careful about.
+//! Statistics over the runs of a comparison: means, intervals, tests and caveats.
 
 use crate::Result;
 use crate::agreement::Condition;
@@ -9,41 +9,41 @@ use crate::{Comparison, Measure, Run};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What to work out.
+/// What to compute.
 #[derive(Debug, Clone, Default)]
 pub struct Questions {
-    /// Names of metrics, the main one first; those that suit most readers if empty.
+    /// Names of metrics, the main one first; the default ones if empty.
     pub metrics: Vec<String>,
     /// The method that all others are tested against.
     pub against: Option<String>,
-    /// How.
+    /// The statistical test.
     pub test: Test,
 }
 
 /// One metric of one method in one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Value {
-    /// Over seeds.
+    /// Mean and spread over seeds.
     #[serde(flatten)]
     pub spread: Spread,
-    /// 1 for the best method of the case, 2 for the second; equal ones share.
+    /// 1 for the best method of the case, 2 for the second best; ties share a rank.
     pub rank: Option<u8>,
-    /// Gain over the model before training, seed by seed.
+    /// Gain over the untrained model, paired by seed.
     pub gain: Option<Spread>,
-    /// The test against the chosen method.
+    /// The paired test against the chosen method.
     pub against: Option<Against>,
-    /// What was published for the same data set and noise.
+    /// The published value for the same data set and noise.
     pub published: Option<Published>,
 }
 
 /// A paired test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Against {
-    /// Differences to the other method over the seeds that both have.
+    /// Differences from the other method over the seeds that both have.
     pub difference: Spread,
-    /// The probability of such a difference by chance.
+    /// The p value.
     pub p: Option<f64>,
-    /// The same, corrected by Holm for all methods of the case.
+    /// The p value after Holm's correction over all methods of the case.
     pub p_corrected: Option<f64>,
 }
 
@@ -54,13 +54,13 @@ pub struct Row {
     pub method: String,
     /// The case, if it has a name.
     pub case: Option<String>,
-    /// Whether it is a method and not the model before training.
+    /// Whether this is a method rather than the untrained model.
     pub trained: bool,
     /// Seeds of its runs.
     pub seeds: Vec<u64>,
-    /// Runs that other methods of the case have, or that were to be made, and that are not there.
+    /// Number of missing runs: seeds that were planned or that other methods of the case have.
     pub missing: usize,
-    /// By name of the metric.
+    /// Values by metric name.
     pub values: BTreeMap<String, Value>,
 }
 
@@ -71,19 +71,19 @@ pub struct Summary {
     pub metrics: Vec<Measure>,
     /// The method that others are tested against.
     pub against: Option<String>,
-    /// How.
+    /// The statistical test.
     pub test: Test,
     /// Case by case: the untrained model, then the methods.
     pub rows: Vec<Row>,
-    /// What a reader has to know before drawing conclusions.
+    /// What readers should know before drawing conclusions.
     pub caveats: Vec<String>,
 }
 
 impl Summary {
-    /// Works everything out.
+    /// Computes the statistics.
     ///
     /// # Errors
-    /// If there is no such metric, or no such method to test against.
+    /// If a metric or the method to test against is unknown.
     pub fn new(comparison: &Comparison, questions: &Questions) -> Result<Self> {
         let against = questions.against.clone();
         if let Some(method) = against.as_ref().filter(|method| !comparison.methods.contains(method)) {
@@ -189,7 +189,7 @@ fn untrained(metrics: &[Measure], runs: &[&Run], case: Option<String>) -> Option
     (!values.is_empty()).then(|| Row { method: "untrained".into(), case, trained: false, seeds, missing: 0, values })
 }
 
-/// Marks the best and the second by what is shown, so that equal numbers have equal marks.
+/// Ranks methods by the rounded values shown, so that equal numbers get equal marks.
 fn rank(measure: &Measure, rows: &mut [Row]) {
     let Some(higher_is_better) = measure.higher_is_better else { return };
     let shown = |value: &Value| measure.show(value.spread.mean).parse::<f64>().unwrap_or(f64::NAN);
@@ -219,18 +219,18 @@ fn correct(measure: &Measure, rows: &mut [Row]) {
     }
 }
 
-/// Something that may differ between runs.
+/// A property that may differ between runs.
 type Fact = fn(&Run) -> Option<String>;
 
 fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     let mut caveats = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for disagreement in &comparison.disagreements {
-        if told.insert((disagreement.condition, disagreement.case.clone())) {
+        if seen.insert((disagreement.condition, disagreement.case.clone())) {
             let consequence = match disagreement.condition {
                 Condition::Batches => "methods were not trained on the same batches",
-                Condition::Recipe => "these are no repetitions of one another",
-                _ => "the methods are not comparable there",
+                Condition::Recipe => "these runs are not repetitions of one recipe",
+                _ => "the methods are not comparable",
             };
             caveats.push(format!("{}: {consequence}", disagreement.summary()));
         }
@@ -238,18 +238,18 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     for row in summary.rows.iter().filter(|row| row.missing > 0) {
         let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));
         let runs = if row.missing == 1 { "1 run is".into() } else { format!("{} runs are", row.missing) };
-        caveats.push(format!("{runs} missing of `{}`{case}: its mean leaves them out", row.method));
+        caveats.push(format!("{runs} missing for `{}`{case} and not included in its mean", row.method));
     }
     let seeds = summary.rows.iter().filter(|row| row.trained).map(|row| row.seeds.len());
     if seeds.clone().max() == Some(1) {
-        caveats.push("one run each: there is no telling differences from chance".into());
+        caveats.push("one seed each: differences may be chance".into());
     } else if summary.against.is_some() {
         let (fewest, most) = (seeds.clone().filter(|n| *n > 1).min().unwrap_or(0), seeds.max().unwrap_or(0));
         if let Some(smallest) = summary.test.smallest_p(fewest).filter(|p| *p > 0.05) {
             caveats.push(format!("with {fewest} pairs the {} cannot give p below {smallest:.2}", summary.test.title()));
         }
         if summary.test == Test::SignFlip && most > EXACT_SIGN_FLIPS {
-            caveats.push(format!("the sign-flip test is exact and stops at {EXACT_SIGN_FLIPS} pairs: p is left out"));
+            caveats.push(format!("the exact sign-flip test takes at most {EXACT_SIGN_FLIPS} pairs: p is not shown"));
         }
     }
     let distinct = |of: Fact| -> BTreeSet<String> { comparison.runs.iter().filter_map(of).collect() };
@@ -262,18 +262,18 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
         let values = distinct(of);
         if values.len() > 1 {
             let values: Vec<_> = values.into_iter().collect();
-            caveats.push(format!("the runs were made with different {what}: {}", values.join(", ")));
+            caveats.push(format!("the runs used different {what}: {}", values.join(", ")));
         }
     }
     let elsewhere: Vec<_> =
         distinct(|run| run.word("eval.on").map(str::to_string)).into_iter().filter(|on| on != "test").collect();
     if !elsewhere.is_empty() {
-        caveats.push(format!("measured on {} classes, not on test classes", elsewhere.join(" and ")));
+        caveats.push(format!("evaluated on {} classes, not on the test classes", elsewhere.join(" and ")));
     }
     match comparison.left_out.len() {
         0 => {}
-        1 => caveats.push("1 folder was left out".into()),
-        n => caveats.push(format!("{n} folders were left out")),
+        1 => caveats.push("1 folder was skipped".into()),
+        n => caveats.push(format!("{n} folders were skipped")),
     }
     caveats
 }

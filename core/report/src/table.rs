@@ -1,27 +1,27 @@
-//! The tables of a report, laid out but not yet written in any format.
+//! The tables of a report, independent of the output format.
 
 use crate::summary::{Row, Summary, Value};
 use crate::{Comparison, Measure, Published, published};
 
-/// How a cell stands out.
+/// The highlight of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mark {
-    /// Not at all.
+    /// Not highlighted.
     #[default]
     None,
     /// The best of its column.
     Best,
-    /// The second.
+    /// The second best.
     Second,
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Content {
     /// Nothing to show.
     #[default]
     Nothing,
-    /// Words.
+    /// Plain text.
     Text(String),
     /// A number, with its standard deviation if there is one.
     Number {
@@ -32,16 +32,16 @@ pub enum Content {
     },
     /// A difference: its sign is always shown.
     Signed(String),
-    /// From, to.
+    /// An interval from low to high.
     Interval(String, String),
 }
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell {
-    /// What stands in it.
+    /// Its content.
     pub content: Content,
-    /// How it stands out.
+    /// Its highlight.
     pub mark: Mark,
 }
 
@@ -83,20 +83,20 @@ pub struct Table {
     pub columns: Vec<String>,
     /// The rows; those of baselines first.
     pub rows: Vec<Vec<Cell>>,
-    /// How many of them are baselines, which are set apart.
+    /// Number of baseline rows, which are visually separated.
     pub baselines: usize,
 }
 
-/// All tables of a report, and what has to be said about them.
+/// All tables of a report with their notes.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Heading of the whole.
+    /// Heading of the report.
     pub title: String,
     /// The tables.
     pub tables: Vec<Table>,
     /// How to read them.
     pub notes: Vec<String>,
-    /// What to be careful about.
+    /// Caveats.
     pub caveats: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> Layout
 }
 
 fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Table {
-    let column = |case: &String| if case.is_empty() { "no name".into() } else { case.clone() };
+    let column = |case: &String| if case.is_empty() { "unnamed".into() } else { case.clone() };
     let mut columns = vec!["method".to_string()];
     columns.extend(comparison.cases.iter().map(column));
     let cells = |name: &str, row: &dyn Fn(&str) -> Option<Cell>| {
@@ -161,14 +161,14 @@ fn of_case(case: &str, summary: &Summary) -> Table {
     }
 }
 
-/// What a column shows of a metric.
+/// A column that shows one aspect of a metric.
 struct Column {
     title: String,
     measure: Measure,
     cell: fn(&Measure, &Value) -> Option<Cell>,
 }
 
-/// The main metric with all that is known of it, then the others.
+/// The main metric with interval, gain, test and published value, then the others.
 fn columns(rows: &[&Row], summary: &Summary) -> Vec<Column> {
     let mut columns = Vec::new();
     for (index, measure) in summary.metrics.iter().enumerate() {
@@ -239,13 +239,13 @@ fn notes(summary: &Summary) -> Vec<String> {
     let spread = if values().any(|v| v.spread.std.is_some()) { ", mean ± standard deviation over seeds" } else { "" };
     notes.push(format!("Values after the last epoch{unit}{spread}."));
     if values().any(|v| v.spread.interval.is_some()) {
-        notes.push("95 % CI: confidence interval of the mean by Student's t.".into());
+        notes.push("95 % CI: confidence interval of the mean (Student's t).".into());
     }
     if let Some(against) = &summary.against {
         let several = summary.cases().any(|case| summary.of_case(case).filter(|row| row.trained).count() > 2);
-        let corrected = if several { ", corrected by Holm for all methods of the case" } else { "" };
+        let corrected = if several { ", Holm-corrected over all methods of the case" } else { "" };
         notes.push(format!(
-            "vs {against}: mean difference to `{against}`, seed by seed; p: {}{corrected}.",
+            "vs {against}: mean difference from `{against}`, paired by seed; p: {}{corrected}.",
             summary.test.title()
         ));
     }

@@ -23,7 +23,7 @@ fn refusal(runs: Vec<Run>) -> String {
     Comparison::new(found(runs), &Selection::default()).unwrap_err().to_string()
 }
 
-/// All runs of the fixture in folders, the comparison read from them, and its numbers.
+/// Writes the runs of the fixture to folders, reads them back and summarises them.
 fn from_folders(folder: &Path) -> Result<(Comparison, Summary)> {
     fixture::runs().iter().for_each(|run| fixture::write(run, folder));
     let comparison = Comparison::new(find(&[folder.to_path_buf()])?, &Selection::default())?;
@@ -32,7 +32,7 @@ fn from_folders(folder: &Path) -> Result<(Comparison, Summary)> {
 }
 
 #[test]
-fn runs_are_found_below_folders_and_what_is_left_out_is_named() {
+fn runs_are_found_recursively_and_skipped_folders_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let (comparison, _) = from_folders(folder.path()).unwrap();
     assert_eq!(comparison.runs.len(), 18);
@@ -52,21 +52,21 @@ fn runs_are_found_below_folders_and_what_is_left_out_is_named() {
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("not finished")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("cannot be parsed")), "{reasons:?}");
-    assert!(reasons.iter().any(|reason| reason.starts_with("the same run as")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.starts_with("duplicate of")), "{reasons:?}");
     let summary = Summary::new(&comparison, &Questions::default()).unwrap();
     assert_eq!(summary.row("ms", "noisy").unwrap().missing, 1, "the unfinished one");
-    assert!(summary.caveats.iter().any(|caveat| caveat.contains("3 folders were left out")), "{:?}", summary.caveats);
+    assert!(summary.caveats.iter().any(|caveat| caveat.contains("3 folders were skipped")), "{:?}", summary.caveats);
 
     // A folder given twice counts once, and so does one within another.
     let twice = find(&[folder.path().into(), copy, folder.path().into()]).unwrap();
     assert_eq!(twice.runs.len(), 19);
     let empty = tempfile::tempdir().unwrap();
-    assert!(find(&[empty.path().into()]).unwrap_err().to_string().contains("there is no run in"));
+    assert!(find(&[empty.path().into()]).unwrap_err().to_string().contains("no run found in"));
     assert!(find(&[empty.path().join("x")]).unwrap_err().to_string().contains("is not a folder"));
 }
 
 #[test]
-fn runs_of_other_labels_are_refused_with_the_field_and_both_values() {
+fn runs_with_different_labels_are_refused_with_the_setting_and_both_values() {
     let mut runs = fixture::runs();
     let other = runs.iter_mut().find(|run| run.method == "bspml" && run.case == "noisy" && run.seed() == 1).unwrap();
     other.result.conditions.labels = "f".repeat(64);
@@ -85,7 +85,7 @@ fn runs_of_other_labels_are_refused_with_the_field_and_both_values() {
 }
 
 #[test]
-fn every_condition_is_checked_within_a_case_and_none_between_cases() {
+fn conditions_are_checked_within_a_case_but_not_between_cases() {
     type Change = fn(&mut Run);
     let change: [(Condition, Change); 5] = [
         (Condition::Data, |run| run.result.conditions.data = "x".into()),
@@ -105,7 +105,7 @@ fn every_condition_is_checked_within_a_case_and_none_between_cases() {
 }
 
 #[test]
-fn other_batches_can_be_allowed_and_are_then_a_caveat() {
+fn different_batches_can_be_allowed_and_become_a_caveat() {
     let mut runs = fixture::runs();
     runs.iter_mut().filter(|run| run.method == "bspml").for_each(|run| run.result.batches = "b".repeat(64));
     assert!(refusal(runs.clone()).contains("--allow batches"));
@@ -114,18 +114,18 @@ fn other_batches_can_be_allowed_and_are_then_a_caveat() {
     let summary = Summary::new(&comparison, &Questions::default()).unwrap();
     assert!(summary.caveats[0].contains("not trained on the same batches"), "{:?}", summary.caveats);
     runs[0].result.conditions.data = "x".into();
-    assert!(Comparison::new(found(runs), &selection).is_err(), "nothing else is allowed with them");
+    assert!(Comparison::new(found(runs), &selection).is_err(), "no other condition is allowed");
 }
 
 #[test]
-fn repetitions_with_another_recipe_are_refused_unless_told_apart() {
+fn repetitions_with_different_recipes_are_refused_unless_grouped_by_a_setting() {
     let mut runs: Vec<Run> = fixture::runs().into_iter().filter(|run| run.method == "ms").collect();
     for run in runs.iter_mut().filter(|run| run.case == "clean") {
         run.case = "noisy".into();
         run.result.seed += 3;
     }
     let message = refusal(runs.clone());
-    assert!(message.contains("recipes of repetitions differ in case `noisy` of `ms`"), "{message}");
+    assert!(message.contains("recipes of repetitions differ in case `noisy` for `ms`"), "{message}");
     assert!(
         message.contains("noise.name = uniform (seed 0, seed 1, seed 2), none (seed 3, seed 4, seed 5)"),
         "{message}"
@@ -138,7 +138,7 @@ fn repetitions_with_another_recipe_are_refused_unless_told_apart() {
 }
 
 #[test]
-fn methods_and_cases_have_a_usual_order_and_can_be_chosen() {
+fn methods_and_cases_have_a_default_order_and_can_be_selected() {
     let comparison = compared(fixture::runs());
     assert_eq!(comparison.methods, ["contrastive", "ms", "bspml"]);
     assert_eq!(comparison.cases, ["clean", "noisy"]);
@@ -155,7 +155,7 @@ fn methods_and_cases_have_a_usual_order_and_can_be_chosen() {
 }
 
 #[test]
-fn values_are_means_over_seeds_ranked_and_tested_pair_by_pair() {
+fn values_are_means_over_seeds_with_ranks_and_paired_tests() {
     let comparison = compared(fixture::runs());
     let summary = Summary::new(&comparison, &against_ms()).unwrap();
     let names: Vec<&str> = summary.metrics.iter().map(|m| m.name.as_str()).collect();
@@ -180,18 +180,18 @@ fn values_are_means_over_seeds_ranked_and_tested_pair_by_pair() {
 }
 
 #[test]
-fn a_seed_that_one_method_lacks_is_a_caveat_and_pairs_are_the_common_ones() {
+fn a_missing_seed_is_a_caveat_and_tests_use_the_common_seeds() {
     let mut runs = fixture::runs();
     runs.retain(|run| !(run.method == "bspml" && run.case == "noisy" && run.seed() == 2));
     let summary = Summary::new(&compared(runs), &against_ms()).unwrap();
     let row = summary.row("bspml", "noisy").unwrap();
     assert_eq!((row.missing, row.values["recall@1"].against.unwrap().difference.runs), (1, 2));
-    let caveat = "1 run is missing of `bspml` in case `noisy`";
+    let caveat = "1 run is missing for `bspml` in case `noisy`";
     assert!(summary.caveats.iter().any(|c| c.contains(caveat)), "{:?}", summary.caveats);
 }
 
 #[test]
-fn unknown_metrics_and_methods_are_told_with_a_suggestion() {
+fn unknown_metrics_and_methods_get_a_suggestion() {
     let comparison = compared(fixture::runs());
     let metrics = |name: &str| Questions { metrics: vec![name.into()], ..Default::default() };
     let message = Summary::new(&comparison, &metrics("recal@1")).unwrap_err().to_string();
@@ -211,7 +211,7 @@ fn cub(runs: Vec<Run>) -> Vec<Run> {
 }
 
 #[test]
-fn tables_look_as_they_should_in_every_format() {
+fn tables_match_their_snapshots_in_every_format() {
     let comparison = compared(fixture::runs());
     let summary = Summary::new(&comparison, &against_ms()).unwrap();
     let layout_of = |comparison: &Comparison, summary: &Summary| layout("A title", comparison, summary);
@@ -229,7 +229,7 @@ fn tables_look_as_they_should_in_every_format() {
 }
 
 #[test]
-fn names_cannot_break_a_format() {
+fn special_characters_in_names_are_escaped_in_every_format() {
     let hostile = r#"a|b_<i>&%${}\`"#;
     let mut runs = fixture::runs();
     runs.iter_mut().filter(|run| run.method == "ms").for_each(|run| run.method = hostile.into());
@@ -243,12 +243,12 @@ fn names_cannot_break_a_format() {
     let figures = Figures::draw(&comparison, &summary);
     let page = format::Page { comparison: &comparison, summary: &summary, layout: &layout, figures: &figures };
     let html = format::html(&page).unwrap();
-    assert!(html.contains("a|b_&lt;i&gt;&amp;%${}\\`"), "the name is there");
+    assert!(html.contains("a|b_&lt;i&gt;&amp;%${}\\`"), "the name is on the page");
     assert!(!html.contains("<i>"));
 }
 
 #[test]
-fn csv_and_json_hold_every_number() {
+fn csv_and_json_contain_every_number() {
     let comparison = compared(fixture::runs());
     let summary = Summary::new(&comparison, &against_ms()).unwrap();
     let csv = format::csv(&summary).unwrap();
@@ -276,7 +276,7 @@ fn csv_and_json_hold_every_number() {
 }
 
 #[test]
-fn figures_are_xml_and_hold_the_values() {
+fn figures_are_valid_xml_and_contain_the_values() {
     let folder = tempfile::tempdir().unwrap();
     let (comparison, summary) = from_folders(folder.path()).unwrap();
     let figures = Figures::draw(&comparison, &summary);
@@ -311,22 +311,22 @@ fn figures_are_xml_and_hold_the_values() {
         assert!(ids.iter().all(|id| id.starts_with(figure.name.as_str())), "{ids:?}");
         assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"), "{}", figure.svg);
     }
-    let told = |name: &str| {
+    let tooltips = |name: &str| {
         let figure = figures.drawn.iter().find(|figure| figure.name == name).unwrap();
         let document = roxmltree::Document::parse(&figure.svg).unwrap();
         let titles = document.descendants().filter(|n| n.has_tag_name("title") && !n.has_attribute("id"));
         titles.filter_map(|node| node.text().map(str::to_string)).collect::<Vec<_>>()
     };
-    let noise = told("recall-1-against-noise");
+    let noise = tooltips("recall-1-against-noise");
     assert_eq!(noise.len(), 3 * 2, "{noise:?}");
     assert!(noise.contains(&"contrastive at 0: 65.5 (64.2 – 66.9)".to_string()), "{noise:?}");
-    let weights = told("weights-bspml-noisy");
+    let weights = tooltips("weights-bspml-noisy");
     assert_eq!(weights, ["right label, weight 0.95 – 1.00: 100.0 %", "wrong label, weight 0.05 – 0.10: 100.0 %"]);
-    assert_eq!(told("objective-noisy").len(), 2 * 3, "after and before each of three rounds");
+    assert_eq!(tooltips("objective-noisy").len(), 2 * 3, "after and before each of three rounds");
 }
 
 #[test]
-fn settings_that_vary_become_axes_and_what_else_varies_becomes_lines() {
+fn varied_settings_become_axes_and_other_differences_become_lines() {
     let mut runs = Vec::new();
     for (i, (lambda, mu)) in [(1.0, 0.5), (2.0, 0.5), (1.0, 2.0), (2.0, 2.0)].into_iter().enumerate() {
         let case = format!("λ {lambda}, μ {mu}");
@@ -350,7 +350,7 @@ fn settings_that_vary_become_axes_and_what_else_varies_becomes_lines() {
 }
 
 #[test]
-fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
+fn the_page_is_complete_and_self_contained() {
     let folder = tempfile::tempdir().unwrap();
     let (comparison, summary) = from_folders(folder.path()).unwrap();
     let figures = Figures::draw(&comparison, &summary);
@@ -370,7 +370,7 @@ fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), all, "an id stands twice");
+    assert_eq!(ids.len(), all, "an id occurs twice");
     assert!(!html.contains(&folder.path().display().to_string()) || html.contains("class=\"path\""));
 }
 

@@ -1,27 +1,26 @@
-//! The recipe that `curricle audit` trains with when it is given pictures instead of a run.
+//! The recipe that `curricle audit` trains with when it is given images instead of a run.
 
 use std::path::Path;
 
-/// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave
-/// all samples the same weight.
+/// Labelled images.
 pub const SCHEME: &str = "balanced_self_paced";
 
 /// Pictures and their labels.
 #[derive(Debug, Clone, Copy)]
 pub enum Pictures<'a> {
-    /// A folder with one folder for each class.
+    /// A folder with one subfolder per class.
     Folder(&'a Path),
     /// A CSV file of `path,label`.
     List(&'a Path),
 }
 
-/// The recipe's text. With a file of pretrained weights the network is a frozen MobileNet-V2, whose
-/// features are computed once; without, a small one that learns from nothing.
+/// The text of the recipe. With pretrained weights, the network is a frozen MobileNet-V2 whose features
+/// are computed once; without, it is a small network trained from scratch.
 ///
-/// Paths should be absolute: relative ones would start at the folder the text is written to.
-pub fn recipe_text(pictures: Pictures, weights: Option<&Path>) -> String {
+/// Paths should be absolute: relative ones are resolved from the folder of the recipe file.
+pub fn recipe_text(images: Pictures, weights: Option<&Path>) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
-    let (source, path) = match pictures {
+    let (source, path) = match images {
         Pictures::Folder(path) => ("folder", path),
         Pictures::List(path) => ("csv", path),
     };
@@ -29,21 +28,21 @@ pub fn recipe_text(pictures: Pictures, weights: Option<&Path>) -> String {
         Some(file) => PRETRAINED.replace("WEIGHTS", &quoted(file)),
         None => SMALL.to_string(),
     };
-    let shared = SHARED.replace("CLASSES", &classes_in_a_batch(pictures).to_string());
+    let shared = SHARED.replace("CLASSES", &classes_in_a_batch(images).to_string());
     let name = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let name = toml::Value::String(format!("audit-{}", folder_name(&name)));
     format!(
-        "# Finds mislabelled pictures: every one trains, with a weight that falls where its label does not fit.\n\
+        "# Finds mislabelled images: all of them train, with lower weights where the label does not fit.\n\
          name = {name}\n\
-         description = \"Which pictures are mislabelled?\"\n\n\
+         description = \"Find mislabelled images\"\n\n\
          [data]\nsource = \"{source}\"\npath = {}\nsplit = \"none\"\n\n{network}\n{shared}",
         quoted(path)
     )
 }
 
-/// Sixteen, or all there are.
-fn classes_in_a_batch(pictures: Pictures) -> usize {
-    let folders = match pictures {
+/// Classes per batch: 16, or all of them if there are fewer.
+fn classes_in_a_batch(images: Pictures) -> usize {
+    let folders = match images {
         Pictures::Folder(path) => {
             std::fs::read_dir(path).ok().map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).count())
         }
@@ -52,22 +51,22 @@ fn classes_in_a_batch(pictures: Pictures) -> usize {
     folders.map_or(16, |folders| folders.clamp(2, 16))
 }
 
-/// Letters and digits stay, everything else becomes a dash.
+/// Replaces everything but letters and digits with dashes.
 fn folder_name(name: &str) -> String {
     let safe: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     let safe = safe.trim_matches('-');
-    if safe.is_empty() { "pictures".into() } else { safe.into() }
+    if safe.is_empty() { "images".into() } else { safe.into() }
 }
 
 const PRETRAINED: &str = "\
 [images]
 size = 224
-shrink = 256              # large photographs are decoded faster
+shrink = 256              # decodes large photographs faster
 
 [backbone]
 name = \"mobilenet_v2\"
 weights = WEIGHTS
-frozen = true             # features are computed once; only the embedding learns
+frozen = true             # features are computed once; only the embedding is trained
 
 [optimizer]
 name = \"adam\"
@@ -80,9 +79,9 @@ epochs = 10
 const SMALL: &str = "\
 [images]
 size = 64
-shrink = 128              # large photographs are decoded faster
+shrink = 128              # decodes large photographs faster
 crop = { name = \"random_resized\", scale = [0.6, 1.0] }
-flip = 0.0                # characters and signs are not the same when mirrored
+flip = 0.0                # mirroring would change characters and signs
 
 [backbone]
 name = \"conv4\"
@@ -111,7 +110,7 @@ name = \"bspml\"
 name = \"balanced_self_paced\"
 lambda = { target_maw = 0.8 }
 
-[eval]                    # the same pictures with the same labels: only to see that something is learnt
+[eval]                    # on the training images and labels themselves: only shows that training works
 every = 5
 cluster = \"never\"
 
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_has_no_more_classes_than_there_are() {
+    fn a_batch_has_at_most_as_many_classes_as_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         for class in ["a", "b", "c"] {
             std::fs::create_dir(folder.path().join(class)).unwrap();
@@ -138,17 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_toml_whatever_the_path() {
-        let path = Path::new("/data/my \"best\" pictures");
-        for pictures in [Pictures::Folder(path), Pictures::List(path)] {
+    fn the_text_is_valid_toml_for_any_path() {
+        let path = Path::new("/data/my \"best\" images");
+        for images in [Pictures::Folder(path), Pictures::List(path)] {
             for weights in [None, Some(Path::new("/data/it's.pth"))] {
-                let text = recipe_text(pictures, weights);
+                let text = recipe_text(images, weights);
                 let recipe: toml::Table = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
                 assert_eq!(recipe["data"]["path"].as_str(), path.to_str());
-                assert_eq!(recipe["name"].as_str(), Some("audit-my--best--pictures"));
+                assert_eq!(recipe["name"].as_str(), Some("audit-my--best--images"));
                 assert_eq!(recipe["backbone"].get("weights").is_some(), weights.is_some());
             }
         }
-        assert_eq!(folder_name("../.."), "pictures");
+        assert_eq!(folder_name("../.."), "images");
     }
 }

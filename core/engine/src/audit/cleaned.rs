@@ -1,4 +1,4 @@
-//! The labels after suspects were corrected: a list that recipes can read.
+//! The labels after correcting suspects: a list that recipes can read.
 
 use super::{Audit, Evidence};
 use crate::{Error, Result};
@@ -6,11 +6,10 @@ use curricle_record::files;
 use serde::Serialize;
 use std::path::Path;
 
-/// What is done about suspects. Nothing else is ever touched.
+/// What to do with suspects. Other samples are never changed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// Suspects whose proposal is at least this sure get the proposed label; `None` relabels
-    /// nothing.
+    /// Minimum confidence for a suspect to get the proposed label; `None` relabels nothing.
     pub relabel_above: Option<f64>,
     /// What happens to the other suspects.
     pub others: Others,
@@ -19,24 +18,24 @@ pub struct Policy {
 /// What happens to suspects that do not get a new label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
-    /// They keep the label they have.
+    /// They keep their label.
     Keep,
-    /// They are left out.
+    /// They are dropped.
     Drop,
 }
 
-/// What the list came to.
+/// The cleaned labels and their counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cleaned {
-    /// Samples with another label than before.
+    /// Samples whose label changed.
     pub relabelled: usize,
-    /// Samples left out.
+    /// Samples dropped.
     pub dropped: usize,
     /// Samples in the list.
     pub listed: usize,
-    /// Share of wrong labels before, where they are known.
+    /// Share of wrong labels before cleaning, if known.
     pub wrong_before: Option<f64>,
-    /// Share of wrong labels in the list.
+    /// Share of wrong labels in the list, if known.
     pub wrong_after: Option<f64>,
     #[serde(skip)]
     rows: Vec<(String, String)>,
@@ -68,9 +67,9 @@ impl Cleaned {
         cleaned
     }
 
-    /// Writes `path,label`, one line for each sample that is left, in the order of the data.
+    /// Writes `path,label`, one line for each remaining sample, in data set order.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let failed = |e: csv::Error| Error::Failed(format!("the cleaned labels cannot be written as CSV: {e}"));
+        let failed = |e: csv::Error| Error::Failed(format!("cannot write the cleaned labels as CSV: {e}"));
         let mut table = csv::Writer::from_writer(Vec::new());
         table.write_record(["path", "label"]).map_err(failed)?;
         for (path, label) in &self.rows {
@@ -81,7 +80,7 @@ impl Cleaned {
 }
 
 impl Policy {
-    /// The label a sample leaves with, or nothing if it is left out.
+    /// The label a sample gets, or `None` if it is dropped.
     fn label(&self, evidence: &Evidence) -> Option<i64> {
         match (evidence.suspected, self.relabel_above, self.others) {
             (false, _, _) => Some(evidence.label),
@@ -98,7 +97,7 @@ mod tests {
     use crate::audit::evidence::example;
 
     #[test]
-    fn only_suspects_are_touched_and_only_sure_ones_relabelled() {
+    fn only_suspects_are_changed_and_only_confident_ones_relabelled() {
         let (sure, unsure, trusted) = (example(0, 0.0, 0.95), example(1, 0.0, 0.6), example(2, 1.0, 0.95));
         assert!(sure.suspected && unsure.suspected && !trusted.suspected);
         let labels = |relabel_above, others| {

@@ -1,4 +1,4 @@
-//! What speaks for and against the label of each sample, in numbers, and the ranking they give.
+//! Evidence for and against the label of each sample, and the resulting ranking.
 
 use super::means::Means;
 use super::neighbours::Vote;
@@ -7,18 +7,18 @@ use crate::data::Part;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What is known about one training sample.
+/// The evidence about one training sample.
 #[derive(Debug, Clone)]
 pub struct Evidence {
-    /// Its row among the training samples of the run.
+    /// Its row in the run's training set.
     pub row: usize,
-    /// Its place in the data set's training part, samples left out of training included.
+    /// Its index in the data set's training split, which includes samples excluded from training.
     pub sample: usize,
-    /// Its path, or what stands for it.
+    /// Its path or other identifier.
     pub path: String,
-    /// The class it was labelled with.
+    /// The class it is labelled with.
     pub label: i64,
-    /// The class that trusted neighbours propose; the given one where they agree with it.
+    /// The class that trusted neighbours propose; its label if they agree with it.
     pub proposed: i64,
     /// The proposal's share of their votes.
     pub confidence: f64,
@@ -26,31 +26,30 @@ pub struct Evidence {
     pub given_share: f64,
     /// Share of these neighbours that have the given label.
     pub agreeing: f64,
-    /// How much the sample counted, from 0 to 1.
+    /// Weight of the sample, from 0 to 1.
     pub weight: f64,
-    /// How far the sample is from its own class.
+    /// ξ⁺: how far the sample is from its own class.
     pub xi_pos: f64,
-    /// How near the sample is to other classes.
+    /// ξ⁻: how close the sample is to other classes.
     pub xi_neg: f64,
-    /// Cosine with the mean of its own class, itself left out.
+    /// Cosine similarity to the mean of its own class, excluding itself.
     pub similarity_given: f64,
-    /// Cosine with the mean of the proposed class.
+    /// Cosine similarity to the mean of the proposed class.
     pub similarity_proposed: f64,
-    /// From 0, nothing speaks against the label, to 1, everything does.
+    /// From 0 (no evidence against the label) to 1 (all evidence is against it).
     pub suspicion: f64,
     /// Whether the label is probably wrong.
     pub suspected: bool,
-    /// The right label's name, where it is known.
+    /// Name of the right label, if known.
     pub original: Option<String>,
 }
 
-/// How much speaks against a label: the mean of what the weight withholds and the share of the
-/// votes that the label does not get.
+/// Evidence against a label: the mean of 1 - weight and the share of votes for other classes.
 pub fn suspicion(weight: f64, given_share: f64) -> f64 {
     ((1.0 - weight) + (1.0 - given_share)) / 2.0
 }
 
-/// Puts the numbers of all samples together, in the order of the samples.
+/// Collects the evidence about all samples, in their order.
 pub fn collect(
     part: &Part,
     samples: &[usize],
@@ -79,7 +78,7 @@ pub fn collect(
             similarity_given: to_given[row],
             similarity_proposed: to_proposed[row],
             suspicion,
-            // A sample that its neighbours call by its own name is hard, not wrong.
+            // If the neighbours agree with the label, the sample is hard, not mislabelled.
             suspected: suspicion > 0.5 && vote.proposed != label,
             original: None,
         }
@@ -87,7 +86,7 @@ pub fn collect(
     Ok((0..part.len()).map(one).collect())
 }
 
-/// Sorts by suspicion: suspects first, ties by the similarity the proposal gains.
+/// Sorts suspects first, then by suspicion; ties by how much closer the proposed class is.
 pub fn rank(all: &mut [Evidence]) {
     let gain = |e: &Evidence| e.similarity_proposed - e.similarity_given;
     all.sort_by(|a, b| {
@@ -128,7 +127,7 @@ pub struct MixUp {
     pub label: String,
     /// The class they seem to belong to.
     pub proposed: String,
-    /// How many.
+    /// Number of suspects.
     pub suspects: usize,
 }
 
@@ -147,7 +146,7 @@ pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<MixUp> {
     all
 }
 
-/// Evidence for tests: a sample of class 0 that is proposed for class 1.
+/// Evidence for tests: a sample of class 0 for which class 1 is proposed.
 #[cfg(test)]
 pub fn example(row: usize, weight: f64, confidence: f64) -> Evidence {
     Evidence {
@@ -175,10 +174,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suspects_come_first_and_equal_suspicion_is_decided_by_similarity() {
+    fn suspects_come_first_and_ties_are_broken_by_similarity() {
         let mut all = [example(0, 1.0, 0.5), example(1, 0.0, 1.0), example(2, 0.0, 1.0), example(3, 0.2, 0.9)];
         all[2].similarity_proposed = 0.9;
-        // Nothing is more suspicious than this one, but its neighbours agree with its label.
+        // The highest suspicion, but the neighbours agree with the label.
         all[3] = Evidence { suspicion: 1.0, suspected: false, proposed: 0, ..all[3].clone() };
         rank(&mut all);
         assert_eq!(all.iter().map(|e| e.row).collect::<Vec<_>>(), [2, 1, 3, 0]);

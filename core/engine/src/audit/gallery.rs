@@ -1,8 +1,7 @@
-//! `audit.html`: suspects beside typical members of the class they have and of the one they seem to
-//! belong to.
+//! `audit.html`: suspects next to typical members of their labelled and proposed classes.
 //!
-//! One file that needs nothing else, neither a network nor scripts. The strip of typical members of
-//! a class is in it once and shown wherever it is needed.
+//! The page is self-contained and has no scripts. The strip of typical members of a class is embedded
+//! once and reused.
 
 use super::{Audit, Evidence};
 use crate::data::{Inputs, Layout};
@@ -17,11 +16,11 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Suspects between two headings, so that a long page can be jumped through.
+/// Suspects per section, so that a long page can be navigated.
 const SECTION: usize = 50;
-/// Typical members of a class that are shown.
+/// Typical members shown per class.
 const TYPICAL: usize = 4;
-/// Pixels of a suspect's picture and of a typical member's.
+/// Side in pixels of a suspect's image and of a typical member's.
 const SIDE: (usize, usize) = (144, 72);
 const GAP: usize = 4;
 /// Rows of the tables of classes and of mix-ups.
@@ -35,7 +34,7 @@ pub fn write(path: &Path, audit: &Audit, limit: usize) -> Result<()> {
 #[derive(Debug, Serialize)]
 struct Card<'a> {
     rank: usize,
-    picture: Option<String>,
+    image: Option<String>,
     path: &'a str,
     label: &'a str,
     proposed: &'a str,
@@ -60,7 +59,7 @@ struct Numbers {
     xi_neg: String,
 }
 
-/// One of the two classes beside a suspect.
+/// One of the two classes shown next to a suspect.
 #[derive(Debug, Serialize)]
 struct Side<'a> {
     kind: &'static str,
@@ -71,7 +70,7 @@ struct Side<'a> {
     height: usize,
 }
 
-/// The picture of a class's typical members.
+/// The image of a class's typical members.
 #[derive(Debug, Serialize)]
 struct Strip {
     id: usize,
@@ -91,11 +90,11 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
     let suspects = audit.suspects();
     let shown = &suspects[..suspects.len().min(limit)];
     let strips = strips(audit, shown)?;
-    let pictures = thumbnails(audit.inputs(), &rows(shown), SIDE.0)?;
+    let images = thumbnails(audit.inputs(), &rows(shown), SIDE.0)?;
     let mut cards = Vec::new();
     for (at, evidence) in shown.iter().enumerate() {
-        let picture = pictures.as_ref().map(|all| data_uri(&all[at])).transpose()?;
-        cards.push(card(audit, at + 1, evidence, picture, &strips));
+        let image = images.as_ref().map(|all| data_uri(&all[at])).transpose()?;
+        cards.push(card(audit, at + 1, evidence, image, &strips));
     }
     let mut sections = Vec::new();
     let mut cards = cards.into_iter();
@@ -109,7 +108,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         known.described().into_iter().map(|(name, value)| (name, format!("{value:.3}"))).collect::<Vec<_>>()
     });
     let mut environment = Environment::new();
-    let failed = |e: minijinja::Error| Error::Failed(format!("the gallery cannot be written: {e:#}"));
+    let failed = |e: minijinja::Error| Error::Failed(format!("cannot write the gallery: {e:#}"));
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
     let template = environment.get_template("gallery.html").map_err(failed)?;
@@ -123,7 +122,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         "suspects": suspects.len(),
         "share": format!("{:.1}", 100.0 * suspects.len() as f64 / audit.ranked.len().max(1) as f64),
         "shown": shown.len(),
-        "pictures": pictures.is_some(),
+        "images": images.is_some(),
         "strips": strips.values().collect::<Vec<_>>(),
         "sections": sections,
         "more_classes": classes.len().saturating_sub(ROWS),
@@ -139,7 +138,7 @@ fn card<'a>(
     audit: &'a Audit,
     rank: usize,
     e: &'a Evidence,
-    picture: Option<String>,
+    image: Option<String>,
     strips: &BTreeMap<i64, Strip>,
 ) -> Card<'a> {
     let two = |value: f64| format!("{value:.2}");
@@ -151,7 +150,7 @@ fn card<'a>(
     let (label, proposed, original) = (audit.class(e.label), audit.class(e.proposed), e.original.as_deref());
     Card {
         rank,
-        picture,
+        image,
         path: &e.path,
         label,
         proposed,
@@ -177,7 +176,7 @@ fn card<'a>(
     }
 }
 
-/// One picture for each class that is shown: its members that are nearest to its mean.
+/// One image for each class shown: the members closest to its mean.
 fn strips(audit: &Audit, shown: &[Evidence]) -> Result<BTreeMap<i64, Strip>> {
     let classes: BTreeSet<i64> = shown.iter().flat_map(|e| [e.label, e.proposed]).collect();
     let mut members: BTreeMap<i64, Vec<&Evidence>> = BTreeMap::new();
@@ -189,14 +188,14 @@ fn strips(audit: &Audit, shown: &[Evidence]) -> Result<BTreeMap<i64, Strip>> {
         typical.sort_by(|a, b| b.similarity_given.total_cmp(&a.similarity_given).then(a.row.cmp(&b.row)));
         typical.truncate(TYPICAL);
         let rows: Vec<usize> = typical.iter().map(|e| e.row).collect();
-        let Some(pictures) = thumbnails(audit.inputs(), &rows, SIDE.1)? else { return Ok(BTreeMap::new()) };
-        let width: usize = pictures.iter().map(|p| p.width() + GAP).sum::<usize>().saturating_sub(GAP);
-        let height = pictures.iter().map(Picture::height).max().unwrap_or(0);
+        let Some(images) = thumbnails(audit.inputs(), &rows, SIDE.1)? else { return Ok(BTreeMap::new()) };
+        let width: usize = images.iter().map(|p| p.width() + GAP).sum::<usize>().saturating_sub(GAP);
+        let height = images.iter().map(Picture::height).max().unwrap_or(0);
         let mut strip = Picture::new(width, height, [255; 3]);
         let mut x = 0;
-        for picture in &pictures {
-            strip.paste(x, 0, picture);
-            x += picture.width() + GAP;
+        for image in &images {
+            strip.paste(x, 0, image);
+            x += image.width() + GAP;
         }
         strips.insert(class, Strip { id, uri: data_uri(&strip)?, width, height });
     }
@@ -207,7 +206,7 @@ fn rows(evidence: &[Evidence]) -> Vec<usize> {
     evidence.iter().map(|e| e.row).collect()
 }
 
-/// Pictures of these samples, or nothing if the data have none.
+/// Thumbnails of these samples, or `None` if the data set has no images.
 fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<Picture>>> {
     if matches!(inputs.layout(), Layout::Features { .. }) {
         return Ok(None);
@@ -215,15 +214,15 @@ fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec
     if rows.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    let Some(pictures) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
-    // Small ones are enlarged in whole steps, so that every pixel stays as it is.
-    Ok(Some(Picture::from_batch(&pictures)?.iter().map(|picture| picture.scaled(side, side)).collect()))
+    let Some(images) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
+    // Small images are enlarged by integer factors, so that pixels stay sharp.
+    Ok(Some(Picture::from_batch(&images)?.iter().map(|image| image.scaled(side, side)).collect()))
 }
 
-/// A picture as it stands in a page: PNG or JPEG, whichever is smaller.
-fn data_uri(picture: &Picture) -> Result<String> {
+/// An image as a data URI: PNG or JPEG, whichever is smaller.
+fn data_uri(image: &Picture) -> Result<String> {
     use base64::Engine;
-    let (png, jpeg) = (picture.to_png()?, picture.to_jpeg()?);
+    let (png, jpeg) = (image.to_png()?, image.to_jpeg()?);
     let (kind, bytes) = if jpeg.len() < png.len() { ("jpeg", jpeg) } else { ("png", png) };
     Ok(format!("data:image/{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes)))
 }

@@ -1,10 +1,10 @@
-//! How good the findings are, where the wrong labels are known.
+//! Scores of the findings where the wrong labels are known.
 
 use super::evidence::Evidence;
 use crate::train::noise_report::NoiseReport;
 use serde::Serialize;
 
-/// Findings against the truth. A number that is not defined is absent.
+/// Findings compared with the ground truth. Undefined scores are absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Known {
     /// Samples with a wrong label.
@@ -13,22 +13,22 @@ pub struct Known {
     pub precision: Option<f64>,
     /// Share of the wrong labels that are suspected.
     pub recall: Option<f64>,
-    /// Probability that the wrong one of a wrong and a right label stands higher in the ranking.
+    /// Probability that a wrong label ranks above a right one.
     pub auroc: Option<f64>,
     /// Average precision of the ranking as a detector of wrong labels.
     pub average_precision: Option<f64>,
-    /// The same two of the weights alone.
+    /// AUROC of 1 - weight.
     pub auroc_of_weights: Option<f64>,
     /// Average precision of 1 - weight.
     pub average_precision_of_weights: Option<f64>,
     /// Share of the suspects with a wrong label whose proposed label is the right one.
     pub proposals_right: Option<f64>,
-    /// The same of all samples with a wrong label, suspected or not.
+    /// Share of all samples with a wrong label whose proposed label is the right one.
     pub proposals_right_of_wrong: Option<f64>,
 }
 
 impl Known {
-    /// Compares; `all` is ranked and knows its originals.
+    /// Scores `all`, which must be ranked and have original labels.
     pub fn new(all: &[Evidence], class_names: &[String]) -> Self {
         let class = |class: i64| class_names.get(class as usize).map(String::as_str);
         let is_wrong = |e: &Evidence| e.original.as_deref() != class(e.label);
@@ -53,17 +53,17 @@ impl Known {
         }
     }
 
-    /// The numbers that are defined, with words for people.
+    /// The defined scores with their descriptions.
     pub fn described(&self) -> Vec<(&'static str, f64)> {
         let all = [
-            ("suspects that are wrong (precision)", self.precision),
-            ("wrong labels that are suspected (recall)", self.recall),
+            ("precision: suspects with a wrong label", self.precision),
+            ("recall: wrong labels that are suspected", self.recall),
             ("AUROC of the ranking", self.auroc),
             ("average precision of the ranking", self.average_precision),
             ("AUROC of 1 - weight", self.auroc_of_weights),
             ("average precision of 1 - weight", self.average_precision_of_weights),
-            ("right proposals for wrong suspects", self.proposals_right),
-            ("right proposals for all wrong labels", self.proposals_right_of_wrong),
+            ("correct proposals for suspects with a wrong label", self.proposals_right),
+            ("correct proposals for all wrong labels", self.proposals_right_of_wrong),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
@@ -75,13 +75,13 @@ mod tests {
     use crate::audit::evidence::example;
 
     #[test]
-    fn findings_are_counted_against_the_truth() {
+    fn findings_are_scored_against_the_ground_truth() {
         let names = ["cat", "dog", "cow"].map(String::from);
         let with = |row, weight, confidence, original: &str| Evidence {
             original: Some(original.into()),
             ..example(row, weight, confidence)
         };
-        // Labelled cat, proposed dog: found and right, found and wrong, a false alarm, missed, fine.
+        // Labelled cat, proposed dog: right proposal, wrong proposal, false alarm, missed, correct label.
         let all = [
             with(0, 0.0, 1.0, "dog"),
             with(1, 0.0, 0.9, "cow"),
@@ -92,7 +92,7 @@ mod tests {
         let known = Known::new(&all, &names);
         assert_eq!((known.wrong, known.precision, known.recall), (3, Some(2.0 / 3.0), Some(2.0 / 3.0)));
         assert_eq!((known.proposals_right, known.proposals_right_of_wrong), (Some(0.5), Some(2.0 / 3.0)));
-        // Of the six pairs of a wrong and a right one, only (3, 2) is the wrong way round.
+        // Of the six pairs of a wrong and a right label, only (3, 2) is ranked the wrong way round.
         assert_eq!(known.auroc, Some(5.0 / 6.0));
         assert_eq!(known.auroc_of_weights, Some(4.5 / 6.0));
     }

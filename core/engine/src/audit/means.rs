@@ -1,4 +1,4 @@
-//! How near samples are to the means of classes.
+//! Similarity of samples to class means.
 
 use tch::{Device, Kind, Tensor};
 
@@ -14,7 +14,7 @@ pub struct Means {
 }
 
 impl Means {
-    /// Sums the embeddings `[N, D]` of each class, every sample counting with its weight.
+    /// Sums the embeddings `[N, D]` of each class, weighted by sample.
     pub fn new(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes: usize) -> Self {
         let _no_grad = tch::no_grad_guard();
         let device = embeddings.device();
@@ -26,9 +26,8 @@ impl Means {
         Self { x, weighted, sums }
     }
 
-    /// The cosine of each sample with the mean of a class of its own choice. Where that is the
-    /// sample's label, the sample itself does not count in the mean, which it would draw towards
-    /// itself.
+    /// The cosine similarity of each sample to the mean of its class in `classes`. If that is its label,
+    /// the sample is excluded from the mean, which it would pull towards itself.
     pub fn similarities(&self, labels: &[i64], classes: &[i64]) -> curricle_sdk::Result<Vec<f64>> {
         let _no_grad = tch::no_grad_guard();
         let device = self.x.device();
@@ -55,12 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_does_not_count_in_the_mean_of_its_own_class() {
+    fn a_sample_is_excluded_from_the_mean_of_its_own_class() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
         let labels = [0, 0, 1];
         let means = Means::new(&x, &labels, &[1.0; 3], 2);
         let own = means.similarities(&labels, &labels).unwrap();
-        // The first two have only each other; the third has nobody.
+        // The first two have only each other; the third is alone in its class.
         assert_eq!(own, [0.0, 0.0, 0.0]);
         let other = means.similarities(&labels, &[1, 1, 0]).unwrap();
         let expected = [0.6, 0.8, (0.6 + 0.8) / 2.0f64.sqrt()];
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_weight_zero_do_not_draw_the_mean() {
+    fn samples_of_weight_zero_do_not_affect_the_mean() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8]).view([3, 2]);
         let means = Means::new(&x, &[0, 0, 1], &[1.0, 0.0, 1.0], 2);
         assert!((means.similarities(&[0, 0, 1], &[0, 0, 0]).unwrap()[2] - 0.6).abs() < 1e-6);

@@ -1,10 +1,10 @@
-//! Which samples are probably mislabelled, and what they should be called.
+//! Finds samples that are probably mislabelled and proposes labels for them.
 //!
-//! A finished run gives embeddings and, from its weight scheme, a weight for every training sample.
-//! `weights` takes the weights of the run, or computes them where it had none; `neighbours` asks
-//! the nearest samples that are trusted; `evidence` puts both into one number and a ranking. The
-//! rest shows it: `table` as CSV, `gallery` as a page, `cleaned` as labels for the next run, and
-//! `known` says how good all this is where the wrong labels are known.
+//! A finished run provides embeddings and, from its weight scheme, a weight for every training sample.
+//! `weights` reads the weights of the run, or computes them if it has none; `neighbours` lets the
+//! nearest trusted samples vote; `evidence` combines both into one number and a ranking. The output is
+//! a CSV file (`table`), an HTML page (`gallery`) and labels for the next run (`cleaned`); `known`
+//! scores the findings where the wrong labels are known.
 
 mod cleaned;
 mod evidence;
@@ -29,12 +29,12 @@ use curricle_sdk::guard;
 use std::path::Path;
 use tch::Tensor;
 
-/// How to look, as opposed to at what.
+/// Options of an audit.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
-    /// Trusted neighbours that vote on the label of a sample.
+    /// Number of trusted neighbours that vote on the label of a sample.
     pub neighbours: usize,
-    /// The weight scheme that judges samples where the run gave all of them the same weight.
+    /// Device to compute on.
     pub scheme: String,
     /// Where to compute.
     pub device: DeviceChoice,
@@ -42,29 +42,29 @@ pub struct AuditOptions {
     pub threads: Option<usize>,
 }
 
-/// What an audit found.
+/// The findings of an audit.
 #[derive(Debug)]
 pub struct Audit {
     /// Every training sample, most suspicious first.
     pub ranked: Vec<Evidence>,
-    /// The names of the classes that labels and proposals count.
+    /// Class names, indexed by labels and proposals.
     pub class_names: Vec<String>,
     /// Where the weights come from.
     pub weights: WeightSource,
-    /// Neighbours that voted.
+    /// Number of neighbours that voted.
     pub neighbours: usize,
-    /// How good the findings are, where wrong labels are known.
+    /// Scores of the findings, if wrong labels are known.
     pub known: Option<Known>,
-    /// What the audited run is called.
+    /// The audited run, for headings.
     pub title: String,
     part: Part,
 }
 
 impl Audit {
-    /// Examines the training samples of a finished run.
+    /// Audits the training set of a finished run.
     pub fn of(run: &FinishedRun, options: &AuditOptions) -> Result<Self> {
         if options.neighbours == 0 {
-            return Err(Error::Usage("at least one neighbour must vote".into()));
+            return Err(Error::Usage("the number of neighbours must be at least 1".into()));
         }
         device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
@@ -134,12 +134,12 @@ impl Audit {
         table::write(path, self)
     }
 
-    /// Writes a page that shows at most `limit` suspects beside typical members of both classes.
+    /// Writes a page that shows at most `limit` suspects next to typical members of both classes.
     pub fn write_gallery(&self, path: &Path, limit: usize) -> Result<()> {
         gallery::write(path, self, limit)
     }
 
-    /// The labels after some of them were corrected.
+    /// The labels after applying a policy to the suspects.
     pub fn cleaned(&self, policy: &Policy) -> Cleaned {
         Cleaned::new(self, policy)
     }

@@ -1,13 +1,13 @@
-//! What the nearest trusted samples say about the label of each sample.
+//! Votes of the nearest trusted samples on the label of each sample.
 
 use crate::Result;
 use curricle_eval as eval;
 use std::collections::BTreeMap;
 use tch::Tensor;
 
-/// How fast votes fade with cosine similarity: e-fold for each such step further away.
+/// Decay of votes with cosine similarity: by a factor of e for each step of this size.
 const TEMPERATURE: f64 = 0.1;
-/// A sample of at least this weight is trusted with a vote.
+/// Minimum weight of a sample to be trusted with a vote.
 const TRUSTED: f64 = 0.5;
 
 /// The votes on one sample.
@@ -19,13 +19,13 @@ pub struct Vote {
     pub confidence: f64,
     /// The share of the given class.
     pub given: f64,
-    /// Share of the neighbours that have the given label, near and far alike.
+    /// Share of the neighbours that have the given label, regardless of weight and distance.
     pub agreeing: f64,
 }
 
-/// Lets the `k` nearest trusted samples vote on every sample, never a sample on itself. A vote
-/// counts with the voter's weight, and the more the nearer it is. Where hardly any sample is
-/// trusted, all vote.
+/// Lets the `k` nearest trusted samples vote on every sample, excluding the sample itself. A vote is
+/// multiplied by the voter's weight and decays with distance. If too few samples are trusted, all
+/// vote with equal weight.
 pub fn votes(embeddings: &Tensor, labels: &[i64], weights: &[f64], k: usize) -> Result<Vec<Vote>> {
     let mut outside: Vec<bool> = weights.iter().map(|w| *w < TRUSTED).collect();
     let trusted = outside.iter().filter(|outside| !**outside).count();
@@ -81,12 +81,12 @@ mod tests {
         assert_eq!(votes[6].proposed, 1);
         assert!(votes[6].confidence > 0.999 && votes[6].given == 0.0 && votes[6].agreeing == 0.0, "{:?}", votes[6]);
         assert_eq!((votes[0].proposed, votes[3].proposed), (0, 1));
-        // Two of its three nearest are right, and the third is the mislabelled one.
+        // Two of its three neighbours are labelled correctly; the third is the mislabelled one.
         assert!((votes[3].agreeing - 2.0 / 3.0).abs() < 1e-12, "{:?}", votes[3]);
     }
 
     #[test]
-    fn samples_of_low_weight_have_no_vote_and_near_ones_count_more() {
+    fn low_weight_samples_have_no_vote_and_closer_ones_count_more() {
         let x = circle(&[0.0, 1.0, 2.0, 30.0, 31.0, 60.0]);
         let labels = [0, 1, 1, 0, 0, 0];
         let trusting = votes(&x, &labels, &[1.0; 6], 4).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_is_trusted_all_vote() {
+    fn all_samples_vote_if_none_is_trusted() {
         let x = circle(&[0.0, 1.0, 90.0, 91.0]);
         let votes = votes(&x, &[0, 0, 1, 1], &[0.0; 4], 1).unwrap();
         assert!(votes.iter().zip([0, 0, 1, 1]).all(|(vote, label)| vote.proposed == label && vote.confidence == 1.0));

@@ -24,13 +24,13 @@ const TITLES: [&str; 16] = [
     "original",
 ];
 
-/// Writes the table. The last column, the right label, is there only where it is known.
+/// Writes the table. The last column, the original label, is present only if it is known.
 pub fn write(path: &Path, audit: &Audit) -> Result<()> {
     Ok(files::write(path, &text(audit)?)?)
 }
 
 fn text(audit: &Audit) -> Result<Vec<u8>> {
-    let failed = |e: csv::Error| Error::Failed(format!("the table of samples cannot be written as CSV: {e}"));
+    let failed = |e: csv::Error| Error::Failed(format!("cannot write the table of samples as CSV: {e}"));
     let known = audit.known.is_some();
     let columns = if known { TITLES.len() } else { TITLES.len() - 1 };
     let mut table = csv::Writer::from_writer(Vec::new());

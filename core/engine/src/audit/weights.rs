@@ -1,4 +1,4 @@
-//! The weights that say which samples to trust: the run's own, or computed where it had none.
+//! The sample weights of an audit: those of the run, or computed if it has none.
 
 use crate::data::Part;
 use crate::run::FinishedRun;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::Tensor;
 
-/// A round in which the schedule of λ has long reached its end.
+/// The scheme that computes the weights if the run has none.
 const LATE_ROUND: u64 = 1000;
 
 /// Where weights come from.
@@ -23,7 +23,7 @@ pub enum WeightSource {
         /// Its name.
         scheme: String,
     },
-    /// Computed for the audit, as the run weighted nothing.
+    /// Computed for the audit, because the run used uniform weights.
     Computed {
         /// The scheme that computed them.
         scheme: String,
@@ -31,18 +31,18 @@ pub enum WeightSource {
 }
 
 impl WeightSource {
-    /// A sentence for people.
+    /// A description for users.
     pub fn describe(&self) -> String {
         match self {
-            Self::Run { scheme } => format!("weights as `{scheme}` left them after the last epoch"),
+            Self::Run { scheme } => format!("weights of `{scheme}` after the last epoch"),
             Self::Computed { scheme } => {
-                format!("the run gave every sample the same weight, so `{scheme}` weighed its final embeddings")
+                format!("the run gave every sample the same weight, so `{scheme}` was applied to its final embeddings")
             }
         }
     }
 }
 
-/// The weights of all training samples, and the terms they were found with.
+/// The weights of all training samples and the terms ξ± behind them.
 #[derive(Debug)]
 pub struct Weights {
     pub values: Vec<f64>,
@@ -51,7 +51,7 @@ pub struct Weights {
     pub source: WeightSource,
 }
 
-/// Reads the run's weights and ξ±, and computes what it does not have.
+/// Reads the run's weights and ξ±, and computes what is missing.
 pub fn of_run(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<Weights> {
     let mut table = read(&run.folder.samples(), part)?;
     let recipe = &run.experiment.recipe;
@@ -64,7 +64,7 @@ pub fn of_run(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: 
     let update = compute(run, part, embeddings, scheme_name)?;
     let column = |name: &str| {
         let column = update.columns.iter().find(|(other, _)| other == name).map(|(_, values)| values.clone());
-        column.ok_or_else(|| Error::Failed(format!("weights `{scheme_name}` gave no `{name}`")))
+        column.ok_or_else(|| Error::Failed(format!("weights `{scheme_name}` returned no `{name}`")))
     };
     let (xi_pos, xi_neg) = (column("xi_pos")?, column("xi_neg")?);
     match found.0 {
@@ -78,7 +78,7 @@ pub fn of_run(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: 
     }
 }
 
-/// One full-grown update of the default scheme on the final embeddings.
+/// One late-round update of the given scheme on the final embeddings.
 fn compute(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<WeightUpdate> {
     let failed = |source| Error::Component { kind: Kind::Weights, name: scheme_name.into(), source };
     let recipe = &run.experiment.recipe;
@@ -103,14 +103,14 @@ fn compute(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &st
     Ok(update)
 }
 
-/// The columns of numbers in `samples.csv`, whose rows must be those of `part`.
+/// The numeric columns of `samples.csv`, whose rows must match those of `part`.
 fn read(path: &Path, part: &Part) -> Result<HashMap<String, Vec<f64>>> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     columns(&text, part).map_err(|message| Error::format(path, message))
 }
 
 fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String> {
-    let broken = |e: csv::Error| format!("is no table of samples: {e}");
+    let broken = |e: csv::Error| format!("is not a table of samples: {e}");
     let mut reader = csv::Reader::from_reader(text);
     let titles = reader.headers().map_err(broken)?.clone();
     let place = |name: &str| titles.iter().position(|title| title == name);
@@ -129,7 +129,7 @@ fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String
             && record[path] == part.paths[row]
             && record[label] == part.class_names[part.labels[row] as usize];
         if !fits {
-            return Err(format!("line {} belongs to other data", row + 2));
+            return Err(format!("line {} does not match the training set", row + 2));
         }
         for (name, place) in &wanted {
             let value: f64 =
@@ -142,7 +142,7 @@ fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String
     if rows == part.len() {
         Ok(columns)
     } else {
-        Err(format!("has {rows} samples, but the training set has {}", part.len()))
+        Err(format!("has rows for only {rows} of {} training samples", part.len()))
     }
 }
 
@@ -152,18 +152,18 @@ mod tests {
     use crate::data::part::numbered;
 
     #[test]
-    fn columns_are_read_and_other_data_refused() {
+    fn columns_are_read_and_mismatched_data_is_refused() {
         let part = numbered(&[0, 1]);
         let text = "sample,path,label,weight,xi_pos\n0,folder/0.jpg,class 0,1,0.5\n1,folder/1.jpg,class 1,0.25,2\n";
         let read = columns(text.as_bytes(), &part).unwrap();
         assert_eq!((&read["weight"], &read["xi_pos"]), (&vec![1.0, 0.25], &vec![0.5, 2.0]));
         assert!(!read.contains_key("xi_neg"));
         for (changed, said) in [
-            (text.replace("folder/1", "folder/2"), "line 3 belongs to other data"),
-            (text.replace("class 1", "class 0"), "line 3 belongs to other data"),
+            (text.replace("folder/1", "folder/2"), "line 3 does not match the training set"),
+            (text.replace("class 1", "class 0"), "line 3 does not match the training set"),
             (text.replace("0.25", "much"), "line 3: `weight` is not a number"),
             (text.replace("path", "file"), "has no columns `path` and `label`"),
-            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has 1 samples, but the training set has 2"),
+            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has rows for only 1 of 2 training samples"),
         ] {
             assert_eq!(columns(changed.as_bytes(), &part).unwrap_err(), said);
         }

@@ -1,8 +1,7 @@
 //! Files for TensorBoard's embedding projector.
 //!
 //! `projector_config.pbtxt` in the log folder points to `projector/tensors.tsv` (the embeddings),
-//! `projector/metadata.tsv` (what is known of each sample) and `projector/sprite.png` (its
-//! picture).
+//! `projector/metadata.tsv` (labels and other metadata) and `projector/sprite.png` (thumbnails).
 
 use crate::data::Inputs;
 use crate::track::Picture;
@@ -12,40 +11,40 @@ use std::fmt::Write as _;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
-/// The most points written by default: enough to see structure, few enough for a browser.
+/// Default maximum number of points: enough to see structure, few enough for a browser.
 pub const DEFAULT_LIMIT: usize = 5000;
 
-/// TensorBoard refuses larger sprites.
+/// Maximum side of a sprite: TensorBoard rejects larger ones.
 const SPRITE_SIDE: usize = 8192;
-/// Pictures larger than this help nobody among thousands.
+/// Maximum side of a thumbnail: among thousands, larger ones do not help.
 const THUMBNAIL: usize = 64;
 
-/// What to show.
+/// The points to show.
 #[derive(Debug)]
 pub struct Points<'a> {
     /// Name in the projector's list, e.g. `test embeddings`.
     pub name: &'a str,
     /// `[N, D]`, on any device.
     pub embeddings: &'a Tensor,
-    /// Titles and values of what is known of each sample, e.g. its class; N values each.
+    /// Metadata columns: a title and N values each, e.g. the classes.
     pub columns: &'a [(&'a str, &'a [String])],
-    /// The samples, if they are to be shown as pictures where they are any.
+    /// The samples, to show thumbnails if they are images.
     pub inputs: Option<&'a Inputs>,
 }
 
 /// Writes the projector's files into a log folder and returns the number of points.
 ///
-/// At most `limit` points are written, taken evenly from all (every tenth of ten times as many),
-/// and never so many that their pictures would have less than eight pixels.
+/// At most `limit` points are written, evenly spaced over all samples, and never more than fit into a
+/// sprite with thumbnails of eight pixels.
 pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
     let shape = points.embeddings.size();
     let &[total, _] = shape.as_slice() else {
         return Err(Error::Failed(format!("cannot project embeddings {shape:?}: expected `[N, D]`")));
     };
     let total = total as usize;
-    let pictures = points.inputs.map_or(total, Inputs::len);
-    if points.columns.iter().any(|(_, values)| values.len() != total) || pictures != total {
-        return Err(Error::Failed(format!("cannot project {total} embeddings: columns and images must be as many")));
+    let inputs = points.inputs.map_or(total, Inputs::len);
+    if points.columns.iter().any(|(_, values)| values.len() != total) || inputs != total {
+        return Err(Error::Failed(format!("cannot project {total} embeddings: columns and images differ in number")));
     }
     let count = total.min(limit).min((SPRITE_SIDE / 8).pow(2));
     let chosen: Vec<usize> = (0..count).map(|i| i * total / count).collect();
@@ -59,8 +58,8 @@ pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
     let images = points.inputs.map(|inputs| inputs.thumbnails(&chosen, side(inputs))).transpose()?.flatten();
     let thumbnail = match images {
         Some(images) => {
-            let pictures = Picture::from_batch(&images)?;
-            let (sprite, width, height) = sprite(&pictures);
+            let thumbnails = Picture::from_batch(&images)?;
+            let (sprite, width, height) = sprite(&thumbnails);
             files::write(&subfolder.join("sprite.png"), &sprite.to_png()?)?;
             Some((width, height))
         }
@@ -90,8 +89,7 @@ fn tensors(rows: &[Vec<f32>]) -> String {
     let mut text = String::new();
     for row in rows {
         for (i, value) in row.iter().enumerate() {
-            // Five digits place a point far better than a screen can show. Writing to a string
-            // cannot fail.
+            // Five decimals are finer than any screen. Writing to a string cannot fail.
             let _ = write!(text, "{}{value:.5}", if i == 0 { "" } else { "\t" });
         }
         text.push('\n');
@@ -113,11 +111,11 @@ fn metadata(columns: &[(&str, &[String])], chosen: &[usize]) -> String {
     text
 }
 
-/// All pictures in a square of rows, and the size of each.
-fn sprite(pictures: &[Picture]) -> (Picture, usize, usize) {
-    let side = (1..).find(|side| side * side >= pictures.len()).unwrap_or(1);
+/// All images in a square grid, and the size of each.
+fn sprite(images: &[Picture]) -> (Picture, usize, usize) {
+    let side = (1..).find(|side| side * side >= images.len()).unwrap_or(1);
     let largest = THUMBNAIL.min(SPRITE_SIDE / side);
-    let thumbnails: Vec<Picture> = pictures.iter().map(|p| p.scaled(1, largest)).collect();
+    let thumbnails: Vec<Picture> = images.iter().map(|image| image.scaled(1, largest)).collect();
     let (width, height) = thumbnails.first().map_or((1, 1), |t| (t.width(), t.height()));
     let mut sprite = Picture::new(side * width, side * height, [255; 3]);
     for (i, thumbnail) in thumbnails.iter().enumerate() {
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_taken_evenly() {
+    fn points_are_evenly_spaced() {
         let folder = tempfile::tempdir().unwrap();
         let embeddings = Tensor::arange(40, (Kind::Float, Device::Cpu)).view([20, 2]);
         let images = Inputs::Images(Tensor::arange(20 * 6, (Kind::Uint8, Device::Cpu)).view([20, 1, 2, 3]));
@@ -164,15 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn sprites_stay_within_what_tensorboard_takes() {
-        let pictures = vec![Picture::new(64, 48, [9; 3]); 150 * 150];
-        let (sprite, width, height) = sprite(&pictures);
+    fn sprites_stay_within_the_limit_of_tensorboard() {
+        let images = vec![Picture::new(64, 48, [9; 3]); 150 * 150];
+        let (sprite, width, height) = sprite(&images);
         assert!(sprite.width() <= SPRITE_SIDE && sprite.height() <= SPRITE_SIDE);
         assert_eq!((sprite.width(), sprite.height()), (150 * width, 150 * height));
     }
 
     #[test]
-    fn columns_of_another_length_are_refused() {
+    fn columns_of_a_different_length_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let embeddings = Tensor::zeros([3, 2], (Kind::Float, Device::Cpu));
         let short = names(2);

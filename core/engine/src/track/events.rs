@@ -1,8 +1,8 @@
 //! TensorBoard event files.
 //!
-//! Built on tensorboard-rs's record format and messages rather than on its file writer, which
-//! writes in a thread of its own that panics on a full disk, and which truncates the file of
-//! another writer started within the same second.
+//! Uses the record format and messages of tensorboard-rs but not its file writer, which writes in a
+//! background thread that panics on a full disk and truncates the file of another writer started
+//! within the same second.
 
 use crate::{Error, Result};
 use protobuf::Message;
@@ -16,21 +16,21 @@ use tensorboard_rs::record_writer::RecordWriter;
 
 const PREFIX: &str = "events.out.tfevents.";
 
-/// Writes one event file. After a failure (a full disk, say) it warns once and writes nothing
-/// more: training goes on, and `metrics.jsonl` has every number.
+/// Writes one event file. After a failure such as a full disk, it warns once and writes nothing more:
+/// training continues, and `metrics.jsonl` has every scalar.
 #[derive(Debug)]
 pub struct EventWriter {
     path: PathBuf,
     /// `None` after a failure.
     file: Option<File>,
-    /// Bytes of whole records in the file.
+    /// Bytes of complete records in the file.
     length: u64,
 }
 
 impl EventWriter {
-    /// Starts a further event file in a log folder.
+    /// Creates another event file in a log folder.
     ///
-    /// With `resume_step`, TensorBoard forgets what earlier files say about later steps.
+    /// With `resume_step`, TensorBoard discards later steps in earlier files.
     pub fn create(folder: &Path, resume_step: Option<u64>) -> Self {
         let (path, opened) = match create_file(folder) {
             Ok((path, file)) => (path, Ok(file)),
@@ -44,8 +44,8 @@ impl EventWriter {
         let mut version = Event::new();
         version.set_file_version("brain.Event:2".into());
         writer.add(version);
-        // TensorBoard drops everything from the step of a start on, this step included. One of its
-        // two readers takes the first start it sees for the run's own, so each file begins with one.
+        // TensorBoard drops everything from the step of a START event on, that step included. One of its
+        // two readers takes the first START as that of the run, so each file starts with one.
         let mut log = SessionLog::new();
         log.set_status(SessionLog_SessionStatus::START);
         let mut start = Event::new();
@@ -82,8 +82,8 @@ impl EventWriter {
         match written {
             Ok(()) => self.length += record.len() as u64,
             Err(error) => {
-                // TensorBoard reads a file up to the first broken record: leave none behind. If
-                // even that fails, the reader stops there, which is where the data ends anyway.
+                // TensorBoard stops reading at the first broken record: remove it. If that fails
+                // too, the reader stops where the data ends anyway.
                 let _ = file.set_len(self.length);
                 self.give_up(&error.to_string());
             }
@@ -94,7 +94,7 @@ impl EventWriter {
         self.file = None;
         let path = self.path.display();
         tracing::warn!(
-            "cannot write TensorBoard events to `{path}`: {reason}; the run goes on without them, and `metrics.jsonl` has all scalars"
+            "cannot write TensorBoard events to `{path}`: {reason}; the run continues without them, and `metrics.jsonl` has all scalars"
         );
     }
 }
@@ -107,8 +107,8 @@ pub fn remove_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// TensorBoard reads the files of a folder in the order of their names, so a new one is named
-/// with a time after that of every other, even if the clock went back or it is the same second.
+/// TensorBoard reads the files of a folder in the order of their names, so a new file gets a later
+/// timestamp than all others, even within the same second or after the clock went back.
 fn create_file(folder: &Path) -> Result<(PathBuf, File)> {
     let newest = event_files(folder)?.iter().map(|(time, _)| *time).max();
     let time = newest.map_or(0, |t| t.saturating_add(1)).max(seconds_since_1970() as u64);
@@ -117,7 +117,7 @@ fn create_file(folder: &Path) -> Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// The event files of a folder with the times in their names.
+/// The event files of a folder with the timestamps in their names.
 fn event_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {
@@ -131,7 +131,7 @@ fn event_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(files)
 }
 
-/// The time, as TensorBoard wants it.
+/// The current Unix time, as TensorBoard expects it.
 pub(super) fn seconds_since_1970() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
@@ -146,7 +146,7 @@ mod tests {
     use crate::track::summary;
 
     #[test]
-    fn files_started_within_one_second_are_read_in_the_order_they_were_started() {
+    fn files_created_within_one_second_sort_in_order_of_creation() {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<_> = (0..5).map(|_| EventWriter::create(folder.path(), None).path).collect();
         let mut found: Vec<_> = event_files(folder.path()).unwrap().into_iter().map(|(_, p)| p).collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_ends_the_events_and_nothing_else() {
+    fn a_full_disk_stops_only_the_events() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut writer = EventWriter { path: "/dev/full".into(), file: Some(full), length: 0 };
         for step in 0..3 {
@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_ends_the_events_and_nothing_else() {
+    fn a_missing_folder_stops_only_the_events() {
         assert!(!EventWriter::create(Path::new("/nonexistent/folder"), None).is_working());
     }
 
     #[test]
-    fn removing_leaves_other_files_alone() {
+    fn only_event_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("recipe.toml"), "").unwrap();
         EventWriter::create(folder.path(), None);

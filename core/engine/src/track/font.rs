@@ -1,4 +1,4 @@
-//! A tiny bitmap font for captions: capitals, digits and the signs that numbers and paths need.
+//! A tiny bitmap font for captions: capitals, digits and the symbols that numbers and paths need.
 
 /// Pixels across a character.
 pub(super) const WIDTH: usize = 5;
@@ -7,8 +7,8 @@ pub(super) const ADVANCE: usize = 6;
 /// Pixels from one line to the next.
 pub(super) const LINE: usize = 9;
 
-/// The seven rows of a character, five bits each, the highest bit leftmost. Small letters look
-/// like capitals; characters the font lacks are an empty box.
+/// The seven rows of a character, five bits each, the highest bit leftmost. Lower-case letters
+/// look like capitals; characters that the font lacks are an empty box.
 pub(super) fn glyph(character: char) -> [u8; 7] {
     let character = character.to_ascii_uppercase();
     GLYPHS.iter().find(|(c, _)| *c == character).map_or(MISSING, |(_, rows)| *rows)
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn small_letters_are_drawn_and_unknown_ones_show_as_a_box() {
+    fn lower_case_letters_are_drawn_as_capitals_and_unknown_characters_as_a_box() {
         assert_eq!(glyph('q'), glyph('Q'));
         assert_eq!(glyph('é'), MISSING);
         assert!(('a'..='z').chain('0'..='9').all(|c| glyph(c) != MISSING));

@@ -1,11 +1,11 @@
-//! Grids of pictures: what a model retrieves, and which samples it trusts.
+//! Grids of images: retrieved neighbours, and samples with captions.
 
 use super::font;
 use super::picture::{Picture, Rgb};
 use crate::{Error, Result};
 use tch::Tensor;
 
-/// Longer side of a picture in a grid, at least and at most.
+/// Minimum and maximum length of the longer side of an image in a grid.
 const CELL: (usize, usize) = (64, 128);
 const FRAME: usize = 3;
 const GAP: usize = 4;
@@ -15,16 +15,16 @@ const QUERY: Rgb = [90; 3];
 const RIGHT: Rgb = [0, 150, 60];
 const WRONG: Rgb = [214, 40, 40];
 
-/// One row for each query: the query, then what was retrieved for it, nearest first.
+/// One row per query: the query, then its retrieved neighbours, nearest first.
 ///
-/// Right ones have a green frame, wrong ones a red, dashed frame and a crossed-out corner.
+/// Right neighbours have a green frame, wrong ones a dashed red frame with a cross in the corner.
 /// Shapes: `queries [Q, C, H, W]`, `neighbours [Q * K, C, H, W]` row by row, both u8; `right`
 /// has an entry for each neighbour.
 pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> Result<Picture> {
     let (queries, neighbours) = (Picture::from_batch(queries)?, Picture::from_batch(neighbours)?);
     if queries.is_empty() || neighbours.len() != right.len() || !right.len().is_multiple_of(queries.len()) {
         return Err(Error::Failed(format!(
-            "cannot draw {} queries with {} neighbours and {} marks: every query needs as many",
+            "cannot draw {} queries with {} neighbours and {} marks: every query needs the same number",
             queries.len(),
             neighbours.len(),
             right.len()
@@ -41,34 +41,34 @@ pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> 
     Ok(arranged(&cells, per_query + 1))
 }
 
-/// Pictures `[N, C, H, W]`, u8, with captions below, `columns` in a row. A caption may have
-/// several lines; what does not fit the width of a picture is cut off.
+/// Images `[N, C, H, W]`, u8, with captions below, `columns` per row. A caption may have several
+/// lines, which are truncated to the width of the image.
 pub fn sample_grid(images: &Tensor, captions: &[String], columns: usize) -> Result<Picture> {
-    let pictures = Picture::from_batch(images)?;
-    if pictures.is_empty() || pictures.len() != captions.len() || columns == 0 {
+    let images = Picture::from_batch(images)?;
+    if images.is_empty() || images.len() != captions.len() || columns == 0 {
         return Err(Error::Failed(format!(
-            "cannot draw {} pictures with {} captions in {columns} columns",
-            pictures.len(),
+            "cannot draw {} images with {} captions in {columns} columns",
+            images.len(),
             captions.len()
         )));
     }
     let lines = captions.iter().map(|c| c.lines().count()).max().unwrap_or(0);
-    let captioned = |(picture, caption): (&Picture, &String)| {
-        let picture = picture.scaled(CELL.0, CELL.1);
-        let (width, top) = (picture.width(), picture.height() + 2);
+    let captioned = |(image, caption): (&Picture, &String)| {
+        let image = image.scaled(CELL.0, CELL.1);
+        let (width, top) = (image.width(), image.height() + 2);
         let mut cell = Picture::new(width, top + lines * font::LINE, PAPER);
-        cell.paste(0, 0, &picture);
+        cell.paste(0, 0, &image);
         for (i, line) in caption.lines().enumerate() {
             let fitting: String = line.chars().take((width + 1) / font::ADVANCE).collect();
             cell.write(0, top + i * font::LINE, &fitting, INK);
         }
         cell
     };
-    let cells: Vec<Picture> = pictures.iter().zip(captions).map(captioned).collect();
+    let cells: Vec<Picture> = images.iter().zip(captions).map(captioned).collect();
     Ok(arranged(&cells, columns.min(cells.len())))
 }
 
-/// Cells of one size, row by row.
+/// Arranges cells row by row.
 fn arranged(cells: &[Picture], columns: usize) -> Picture {
     let width = cells.iter().map(Picture::width).max().unwrap_or(0) + GAP;
     let height = cells.iter().map(Picture::height).max().unwrap_or(0) + GAP;
@@ -79,16 +79,16 @@ fn arranged(cells: &[Picture], columns: usize) -> Picture {
     grid
 }
 
-fn framed(picture: &Picture, colour: Rgb) -> Picture {
-    let picture = picture.scaled(CELL.0, CELL.1);
-    let mut cell = Picture::new(picture.width() + 2 * FRAME, picture.height() + 2 * FRAME, colour);
-    cell.paste(FRAME, FRAME, &picture);
+fn framed(image: &Picture, colour: Rgb) -> Picture {
+    let image = image.scaled(CELL.0, CELL.1);
+    let mut cell = Picture::new(image.width() + 2 * FRAME, image.height() + 2 * FRAME, colour);
+    cell.paste(FRAME, FRAME, &image);
     cell
 }
 
-/// A frame with gaps and a cross in its upper right corner, to be known without its colour.
-fn crossed(picture: &Picture) -> Picture {
-    let mut cell = framed(picture, WRONG);
+/// A dashed frame with a cross in its upper right corner, to be recognisable without colour.
+fn crossed(image: &Picture) -> Picture {
+    let mut cell = framed(image, WRONG);
     let (width, height) = (cell.width(), cell.height());
     for y in 0..height {
         for x in 0..width {
@@ -119,21 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn right_and_wrong_differ_in_colour_and_in_shape() {
+    fn right_and_wrong_neighbours_differ_in_colour_and_shape() {
         let grid = retrieval_grid(&grey(2), &grey(4), &[true, false, false, true]).unwrap();
         let cell = 64 + 2 * FRAME + GAP;
         assert_eq!((grid.width(), grid.height()), (3 * cell + GAP, 2 * cell + GAP));
-        // The upper edge of each frame of the first row: the query, a right one, a wrong one.
+        // The upper edge of each frame of the first row: query, right neighbour, wrong neighbour.
         let edge = |column: usize| (0..40).map(|x| grid.pixel(GAP + column * cell + x, GAP)).collect::<Vec<_>>();
         assert!(edge(0).iter().all(|p| *p == QUERY));
         assert!(edge(1).iter().all(|p| *p == RIGHT));
         assert!(edge(2).contains(&WRONG) && edge(2).contains(&PAPER));
-        // Inside, the picture is as it was.
+        // Inside, the image is unchanged.
         assert_eq!(grid.pixel(GAP + 2 * cell + 30, GAP + 30), [128; 3]);
     }
 
     #[test]
-    fn captions_stand_below_their_pictures_and_inside_their_cells() {
+    fn captions_are_below_their_images_and_inside_their_cells() {
         let captions = ["w 0.01".to_string(), "a caption far too long for it\nsecond".into(), String::new()];
         let grid = sample_grid(&grey(3), &captions, 2).unwrap();
         let (cell, row) = (64 + GAP, 64 + 2 + 2 * font::LINE + GAP);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit_are_an_error() {
+    fn mismatched_counts_are_an_error() {
         assert!(retrieval_grid(&grey(2), &grey(3), &[true; 3]).is_err());
         assert!(retrieval_grid(&grey(0), &grey(0), &[]).is_err());
         assert!(sample_grid(&grey(2), &["one".into()], 2).is_err());

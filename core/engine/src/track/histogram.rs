@@ -1,6 +1,6 @@
-//! How values are distributed.
+//! Histograms of values.
 
-/// Buckets of a histogram. TensorBoard redraws it with 30 of its own.
+/// Number of buckets. TensorBoard re-bins a histogram into 30.
 pub(super) const BUCKETS: usize = 60;
 
 /// Counts of the finite values, in buckets of equal width between the smallest and the largest.
@@ -10,7 +10,7 @@ pub(super) struct Histogram {
     pub min: f64,
     /// Right edges of the buckets; none if no value is finite.
     pub limits: Vec<f64>,
-    /// How many values lie in each.
+    /// Number of values in each bucket.
     pub counts: Vec<f64>,
 }
 
@@ -21,7 +21,7 @@ impl Histogram {
         if min > max {
             return Self { min: 0.0, limits: Vec::new(), counts: Vec::new() };
         }
-        // Divided first: the range of two huge values of opposite sign overflows.
+        // Divide first: the range of two huge values of opposite sign overflows.
         let width = max / BUCKETS as f64 - min / BUCKETS as f64;
         if width == 0.0 {
             return Self { min, limits: vec![max], counts: vec![finite().count() as f64] };

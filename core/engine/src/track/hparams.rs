@@ -1,9 +1,9 @@
 //! Hyperparameters for TensorBoard's `HParams` tab.
 //!
-//! Every run writes its own settings and no *experiment* message. TensorBoard takes the first
-//! experiment it finds for all runs, so the settings of runs with another loss would have no
-//! column; without one it collects the columns from all runs. Where the runs of a comparison are
-//! known beforehand, [`write_experiment`] chooses the columns.
+//! Every run writes its settings but no *experiment* message. TensorBoard applies the first experiment
+//! it finds to all runs, so the settings of runs with another loss would have no column; without one
+//! it collects the columns from all runs. If the runs of a comparison are known in advance,
+//! [`write_experiment`] sets the columns.
 
 use super::events::{EventWriter, seconds_since_1970};
 use super::summary::{encode, plugin, tagged};
@@ -19,8 +19,8 @@ use tensorboard_proto::summary::Summary_Value;
 /// The settings of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HParams {
-    /// What the run shares with those that differ from it in the seed alone, such as the hash of
-    /// the recipe without its seed. TensorBoard shows the mean over a group as one row.
+    /// Identifies runs that differ only in the seed, such as the hash of the recipe without its seed.
+    /// TensorBoard shows the mean over a group as one row.
     pub group: String,
     /// Dotted names and plain values (numbers, text, booleans).
     pub params: Vec<(String, Value)>,
@@ -28,12 +28,12 @@ pub struct HParams {
 
 impl HParams {
     /// The leaves of nested settings, such as a whole recipe: `loss.alpha = 2`. Lists become
-    /// text; what is not set is left out.
+    /// text; unset values are omitted.
     pub fn from_settings(group: impl Into<String>, settings: &Value) -> Self {
         Self { group: group.into(), params: leaves(settings) }
     }
 
-    /// Leaves out a setting or a table of settings, such as `seed`, in which members of the group differ.
+    /// Removes a setting or a table of settings, such as `seed`, in which members of the group differ.
     pub fn without(mut self, path: &str) -> Self {
         self.params.retain(|(name, _)| name != path && !name.starts_with(&format!("{path}.")));
         self
@@ -70,7 +70,7 @@ pub fn write_experiment(folder: &Path, runs: &[HParams], metrics: &[&str]) -> Re
     Ok(())
 }
 
-/// The message that a run with these settings began.
+/// The message that a run with these settings started.
 pub(super) fn start(hparams: &HParams) -> Result<Summary_Value> {
     let mut info = SessionStartInfo::new();
     info.set_hparams(hparams.params.iter().map(|(name, value)| (name.clone(), protobuf_value(value))).collect());

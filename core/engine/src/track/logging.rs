@@ -1,4 +1,4 @@
-//! Log lines: short ones on the console, all of them with their time in a run's `log.txt`.
+//! Logging: short lines on the console, lines with timestamps in a run's `log.txt`.
 
 use crate::progress;
 use crate::{Error, Result};
@@ -15,10 +15,10 @@ use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The log file of the run at work, if any. The run folder is known only after logging begins.
+/// The log file of the current run, if any. The run folder is known only after logging starts.
 static FILE: Mutex<Option<LogFile>> = Mutex::new(None);
 
-/// The target of what belongs into a run's `log.txt` but is told on the console in another way.
+/// Target of lines for a run's `log.txt` that the console shows in another way.
 pub const FILE_ONLY: &str = "curricle::file_only";
 
 struct LogFile {
@@ -26,8 +26,8 @@ struct LogFile {
     file: File,
 }
 
-/// Starts logging: warnings on the console, with `verbosity` 1 information too and from 2 on
-/// what helps to find faults. Only the first call of a process has an effect.
+/// Starts logging. The console shows warnings, with `verbosity` 1 also info and from 2 on debug lines.
+/// Only the first call in a process has an effect.
 pub fn init(verbosity: u8, colour: bool) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -45,7 +45,7 @@ pub fn init(verbosity: u8, colour: bool) {
     let _ = tracing_subscriber::registry().with(console).with(file).try_init();
 }
 
-/// Of other people's libraries only warnings are of interest.
+/// Third-party libraries log warnings only.
 fn ours(level: LevelFilter) -> Targets {
     Targets::new().with_default(LevelFilter::WARN).with_target("curricle", level)
 }
@@ -68,8 +68,8 @@ impl Drop for Guard {
     }
 }
 
-/// Sends log lines to a run's `log.txt` as well, after what is in it already. A process works on
-/// one run at a time, so a second file takes the place of the first.
+/// Appends log lines to a run's `log.txt` as well. A process works on one run at a time, so a second
+/// file replaces the first.
 pub fn attach_file(path: &Path) -> Result<Guard> {
     let file = OpenOptions::new().create(true).append(true).open(path).map_err(Error::file("write", path))?;
     *attached() = Some(LogFile { path: path.to_path_buf(), file });
@@ -77,7 +77,7 @@ pub fn attach_file(path: &Path) -> Result<Guard> {
 }
 
 fn attached() -> MutexGuard<'static, Option<LogFile>> {
-    // A log line is complete or not there: nothing is left half done by a panic.
+    // A panic leaves no inconsistent state: the file is either attached or not.
     FILE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,7 +91,7 @@ impl<'a> MakeWriter<'a> for FileMaker {
     }
 }
 
-/// Appends to the attached file. If that fails, says so once and lets go of it.
+/// Appends to the attached file. On failure, warns once and detaches it.
 struct FileWriter;
 
 impl Write for FileWriter {
@@ -100,7 +100,7 @@ impl Write for FileWriter {
         if let Some(log) = attached.as_mut()
             && let Err(error) = log.file.write_all(line)
         {
-            progress::print(&format!("warning: cannot write `{}`: {error}; logging ends there\n", log.path.display()));
+            progress::print(&format!("warning: cannot write `{}`: {error}; logging to it stops\n", log.path.display()));
             *attached = None;
         }
         Ok(line.len())
@@ -124,7 +124,7 @@ impl Write for ConsoleWriter {
     }
 }
 
-/// The standard fields under another type: layers that format fields by one type share the
+/// The default fields under another type: layers whose field formatters have the same type share the
 /// result, so the console's colours would end up in the file.
 struct ConsoleFields;
 
@@ -134,7 +134,7 @@ impl<'w> FormatFields<'w> for ConsoleFields {
     }
 }
 
-/// `warning: what happened`.
+/// Formats lines as `warning: message`.
 struct ConsoleFormat;
 
 impl<S, N> FormatEvent<S, N> for ConsoleFormat
@@ -162,9 +162,9 @@ where
 mod tests {
     use super::*;
 
-    // One test: the subscriber and the attached file belong to the process.
+    // A single test, because the subscriber and the attached file are global to the process.
     #[test]
-    fn a_run_has_its_own_lines_with_time_and_without_colour() {
+    fn a_log_file_has_only_the_lines_of_its_run_with_time_and_without_colour() {
         init(0, true);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.txt");

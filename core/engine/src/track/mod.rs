@@ -1,11 +1,11 @@
-//! What a run writes for people: `metrics.jsonl`, TensorBoard files, progress and log lines.
+//! Output of a run: `metrics.jsonl`, TensorBoard files, progress and log lines.
 //!
-//! `metrics.jsonl` is the record and must be written; TensorBoard is the view and may fail.
+//! A failure to write `metrics.jsonl` is an error; a failure to write TensorBoard files is a warning.
 //!
 //! Tags have the form `group/name`. The groups `train/` (losses, learning rates), `eval/`
 //! (`eval/recall@1`, `eval/nmi`, …), `weights/` and `noise/` are the same in every run of a
-//! recipe; whatever depends on the clock is under [`curricle_record::metrics_file::TIME`] so that comparisons can leave
-//! it out.
+//! recipe; values that depend on the clock are under [`metrics::TIME`], so that comparisons can exclude
+//! them.
 
 mod font;
 mod histogram;

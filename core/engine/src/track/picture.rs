@@ -1,4 +1,4 @@
-//! Small pictures for people: 8-bit colour, drawn on the host.
+//! Small 8-bit RGB images for display, drawn on the CPU.
 
 use super::font;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use tch::{Device, Kind, Tensor};
 /// A colour.
 pub type Rgb = [u8; 3];
 
-/// An RGB picture.
+/// An RGB image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     width: usize,
@@ -16,12 +16,12 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture of one colour.
+    /// An image of one colour.
     pub fn new(width: usize, height: usize, colour: Rgb) -> Self {
         Self { width, height, pixels: vec![colour; width * height] }
     }
 
-    /// The pictures of a tensor `[N, C, H, W]`, u8, with one (grey) or three channels.
+    /// The images of a tensor `[N, C, H, W]`, u8, with one (grey) or three channels.
     pub fn from_batch(images: &Tensor) -> Result<Vec<Self>> {
         let shape = images.size();
         let &[n, channels @ (1 | 3), height, width] = shape.as_slice() else {
@@ -31,7 +31,7 @@ impl Picture {
             return Err(Error::Failed(format!("cannot draw images of {:?}: expected u8", images.kind())));
         }
         let torch = |e: tch::TchError| Error::Torch { during: "drawing images", source: e.into() };
-        // One copy to the host, with the channels of a pixel together.
+        // One copy to the host, channels last.
         let flat =
             images.f_permute([0, 2, 3, 1]).and_then(|t| t.f_reshape(-1)).and_then(|t| t.f_to_device(Device::Cpu));
         let bytes = Vec::<u8>::try_from(flat.map_err(torch)?).map_err(torch)?;
@@ -44,29 +44,29 @@ impl Picture {
         Ok((0..n).map(|i| Self { width, height, pixels: one(i) }).collect())
     }
 
-    /// Pixels across.
+    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Pixels down.
+    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// The colour at a place; black outside.
+    /// The colour of a pixel; black outside the image.
     pub fn pixel(&self, x: usize, y: usize) -> Rgb {
         if x < self.width && y < self.height { self.pixels[y * self.width + x] } else { [0; 3] }
     }
 
-    /// Sets one pixel. What lies outside is left out, here and in everything drawn with it.
+    /// Sets one pixel. Pixels outside the image are clipped, here and in all drawing methods.
     pub fn set(&mut self, x: usize, y: usize, colour: Rgb) {
         if x < self.width && y < self.height {
             self.pixels[y * self.width + x] = colour;
         }
     }
 
-    /// Draws another picture with its upper left corner at a place.
+    /// Draws another image with its upper left corner at `(x, y)`.
     pub fn paste(&mut self, x: usize, y: usize, other: &Picture) {
         let width = other.width.min(self.width.saturating_sub(x));
         for row in 0..other.height.min(self.height.saturating_sub(y)) {
@@ -86,8 +86,8 @@ impl Picture {
         }
     }
 
-    /// The picture with its longer side between `min` and `max` pixels, as far as whole factors
-    /// allow: small ones with every pixel repeated, large ones with blocks of pixels averaged.
+    /// The image with its longer side between `min` and `max` pixels, as far as integer factors allow:
+    /// small images are enlarged by repeating pixels, large ones shrunk by averaging blocks.
     pub fn scaled(&self, min: usize, max: usize) -> Self {
         let longer = self.width.max(self.height).max(1);
         if longer > max {
@@ -119,12 +119,12 @@ impl Picture {
         Self { width, height, pixels: (0..width * height).map(mean).collect() }
     }
 
-    /// Whether there is no colour in it.
+    /// Whether all pixels are grey.
     pub fn is_grey(&self) -> bool {
         self.pixels.iter().all(|[r, g, b]| r == g && g == b)
     }
 
-    /// The picture as a JPEG file, which is smaller than PNG for photographs.
+    /// The image as a JPEG file, which is smaller than PNG for photographs.
     pub fn to_jpeg(&self) -> Result<Vec<u8>> {
         let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let mut file = Vec::new();
@@ -132,11 +132,11 @@ impl Picture {
         let pixels = self.pixels.concat();
         encoder
             .encode(&pixels, side(self.width), side(self.height), image::ExtendedColorType::Rgb8)
-            .map_err(|e| Error::Failed(format!("cannot encode a picture: {e}")))?;
+            .map_err(|e| Error::Failed(format!("cannot encode an image as JPEG: {e}")))?;
         Ok(file)
     }
 
-    /// The picture as a PNG file, with one channel if it is grey.
+    /// The image as a PNG file, with one channel if it is grey.
     pub fn to_png(&self) -> Result<Vec<u8>> {
         let (colour, data) = match self.is_grey() {
             true => (png::ColorType::Grayscale, self.pixels.iter().map(|p| p[0]).collect()),
@@ -151,7 +151,7 @@ impl Picture {
             encoder.write_header()?.write_image_data(&data)?;
             Ok(file)
         };
-        encode().map_err(|e| Error::Failed(format!("cannot encode a picture of {}×{}: {e}", self.width, self.height)))
+        encode().map_err(|e| Error::Failed(format!("cannot encode an image of {}×{}: {e}", self.width, self.height)))
     }
 }
 
@@ -164,16 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn channels_come_first_in_tensors_and_last_in_pictures() {
-        let pictures = Picture::from_batch(&ramp([2, 3, 2, 4])).unwrap();
-        assert_eq!((pictures.len(), pictures[1].width(), pictures[1].height()), (2, 4, 2));
-        assert_eq!(pictures[1].pixel(3, 1), [24 + 7, 24 + 15, 24 + 23]);
+    fn tensors_are_channels_first_and_images_channels_last() {
+        let images = Picture::from_batch(&ramp([2, 3, 2, 4])).unwrap();
+        assert_eq!((images.len(), images[1].width(), images[1].height()), (2, 4, 2));
+        assert_eq!(images[1].pixel(3, 1), [24 + 7, 24 + 15, 24 + 23]);
         let grey = Picture::from_batch(&ramp([1, 1, 2, 2])).unwrap();
         assert_eq!(grey[0].pixel(1, 1), [3; 3]);
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_would_be_right() {
+    fn other_tensors_are_refused_with_the_expected_shape() {
         let message = Picture::from_batch(&ramp([1, 2, 2, 2])).unwrap_err().to_string();
         assert_eq!(message, "cannot draw images [1, 2, 2, 2]: expected `[N, 1 or 3, H, W]`");
         assert!(Picture::from_batch(&ramp([1, 1, 2, 2]).to_kind(Kind::Float)).is_err());
@@ -191,24 +191,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_over_the_edge_is_cut_off() {
-        let mut picture = Picture::new(3, 3, [0; 3]);
-        picture.paste(2, 1, &Picture::new(5, 1, [9; 3]));
-        picture.paste(7, 7, &Picture::new(2, 2, [9; 3]));
-        let set: Vec<usize> = (0..9).filter(|&i| picture.pixel(i % 3, i / 3) == [9; 3]).collect();
+    fn an_image_pasted_over_the_edge_is_clipped() {
+        let mut image = Picture::new(3, 3, [0; 3]);
+        image.paste(2, 1, &Picture::new(5, 1, [9; 3]));
+        image.paste(7, 7, &Picture::new(2, 2, [9; 3]));
+        let set: Vec<usize> = (0..9).filter(|&i| image.pixel(i % 3, i / 3) == [9; 3]).collect();
         assert_eq!(set, [5]);
     }
 
     #[test]
-    fn png_comes_back_the_same_in_grey_and_in_colour() {
+    fn png_round_trips_in_grey_and_in_colour() {
         for channels in [1, 3] {
-            let picture = &Picture::from_batch(&ramp([1, channels, 5, 3])).unwrap()[0];
-            let file = picture.to_png().unwrap();
+            let image = &Picture::from_batch(&ramp([1, channels, 5, 3])).unwrap()[0];
+            let file = image.to_png().unwrap();
             let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
             let mut data = vec![0; reader.output_buffer_size().unwrap()];
             let info = reader.next_frame(&mut data).unwrap();
             assert_eq!((info.width, info.height, info.color_type.samples()), (3, 5, channels as usize));
-            let expected: Vec<u8> = picture.pixels.iter().flat_map(|p| &p[..channels as usize]).copied().collect();
+            let expected: Vec<u8> = image.pixels.iter().flat_map(|p| &p[..channels as usize]).copied().collect();
             assert_eq!(data, expected);
         }
     }

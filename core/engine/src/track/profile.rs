@@ -1,40 +1,40 @@
-//! Where the time of a run goes.
+//! Profiles: where the time of a run goes.
 
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tch::{Cuda, Device};
 
-/// What a run spends time on.
+/// A part of a run that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// Everything before the first step, apart from the untrained model's evaluation.
+    /// Everything before the first step, except for the evaluation of the untrained model.
     Setup,
     /// Waiting for the inputs of a step.
     Data,
-    /// The network, forwards.
+    /// Forward pass of the network.
     Forward,
     /// The loss.
     Loss,
-    /// Gradients.
+    /// Backward pass.
     Backward,
-    /// Moving parameters.
+    /// Optimiser step.
     Optimizer,
-    /// New weights of the samples, with the embeddings they are computed from.
+    /// Updating the sample weights, including the embeddings they are computed from.
     Weighting,
-    /// Embedding the test samples and measuring.
+    /// Embedding the test samples and computing metrics.
     Evaluation,
     /// Writing checkpoints.
     Checkpoint,
-    /// Writing metrics, histograms and pictures.
+    /// Writing metrics, histograms and images.
     Tracking,
     /// Everything else.
     Other,
 }
 
 impl Part {
-    /// All of them, in the order of a run.
+    /// All parts, in the order of a run.
     pub const ALL: [Part; 11] = [
         Part::Setup,
         Part::Data,
@@ -48,10 +48,10 @@ impl Part {
         Part::Tracking,
         Part::Other,
     ];
-    /// Those of a single step.
+    /// The parts of a single step.
     pub const STEP: [Part; 5] = [Part::Data, Part::Forward, Part::Loss, Part::Backward, Part::Optimizer];
 
-    /// As in tables and names of scalars.
+    /// Its name in tables and scalar tags.
     pub fn name(self) -> &'static str {
         match self {
             Part::Setup => "setup",
@@ -79,7 +79,7 @@ impl Times {
         self.0[part as usize]
     }
 
-    /// Adds to a part.
+    /// Adds time to a part.
     pub fn add(&mut self, part: Part, time: Duration) {
         self.0[part as usize] += time;
     }
@@ -94,10 +94,10 @@ impl Times {
     }
 }
 
-/// Tells one part from the next.
+/// Measures the time of consecutive parts.
 ///
-/// On CUDA, work is only queued, so without waiting the time between two laps says how long the
-/// queueing took. A waiting stopwatch waits for the device at every lap, which costs time itself.
+/// CUDA calls are asynchronous: without synchronisation, the time between two laps covers only the
+/// queueing of kernels. A waiting stopwatch synchronises at every lap, which takes time itself.
 #[derive(Debug)]
 pub struct Stopwatch {
     wait_for: Option<i64>,
@@ -105,7 +105,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begins now. With `wait`, laps wait for the device if it is a CUDA device.
+    /// Starts now. With `wait`, laps synchronise with a CUDA device.
     pub fn start(device: Device, wait: bool) -> Self {
         let wait_for = match device {
             Device::Cuda(index) if wait => i64::try_from(index).ok(),
@@ -139,19 +139,19 @@ pub struct Profile {
     times: Times,
     steps: usize,
     epochs: u64,
-    /// Of the current epoch.
+    /// Times of the current epoch.
     epoch: Times,
     epoch_started: Instant,
 }
 
 impl Profile {
-    /// Begins now. Unless it is `wanted`, it measures without waiting for the device and says nothing.
+    /// Starts now. Unless it is `wanted`, it does not synchronise with the device and has no summary.
     pub fn start(device: Device, wanted: bool) -> Self {
         let (now, times) = (Instant::now(), Times::default());
         Self { device, wanted, started: now, times, steps: 0, epochs: 0, epoch: times, epoch_started: now }
     }
 
-    /// Whether somebody asked for it.
+    /// Whether the user asked for a profile.
     pub fn wanted(&self) -> bool {
         self.wanted
     }
@@ -166,13 +166,13 @@ impl Profile {
         stopwatch.count(part, &mut self.epoch);
     }
 
-    /// Adds some steps.
+    /// Adds the times of some steps.
     pub fn steps(&mut self, steps: usize, times: &Times) {
         self.steps += steps;
         self.epoch.add_all(times);
     }
 
-    /// Ends an epoch, or what came before the first. Returns the seconds of its parts.
+    /// Ends an epoch, or the setup before the first, and returns the seconds of its parts.
     pub fn end_epoch(&mut self, trained: bool) -> Vec<(Part, f64)> {
         let elapsed = self.epoch_started.elapsed();
         let times = std::mem::take(&mut self.epoch);
@@ -185,7 +185,7 @@ impl Profile {
         seconds
     }
 
-    /// Everything so far, if it is wanted.
+    /// The profile so far, if wanted.
     pub fn summary(&self) -> Option<ProfileSummary> {
         if !self.wanted {
             return None;
@@ -215,16 +215,16 @@ impl Profile {
     }
 }
 
-/// Where a process spent its time, for people and programs.
+/// The times of a process, for display and as JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProfileSummary {
-    /// How long it took altogether.
+    /// Total time.
     pub seconds: f64,
-    /// Epochs in it.
+    /// Epochs trained.
     pub epochs: u64,
-    /// Steps in it.
+    /// Steps taken.
     pub steps: usize,
-    /// Whether the device was waited for after every part.
+    /// Whether the device was synchronised after every part.
     pub synchronised: bool,
     /// All parts in the order of a run.
     pub parts: Vec<PartTime>,
@@ -237,20 +237,22 @@ pub struct PartTime {
     pub part: Part,
     /// Seconds spent on it.
     pub seconds: f64,
-    /// Share of all the time.
+    /// Share of the total time.
     pub share: f64,
-    /// Milliseconds of a step, for parts of a step.
+    /// Milliseconds per step, for parts of a step.
     pub ms_per_step: Option<f64>,
 }
 
 impl fmt::Display for ProfileSummary {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Self { seconds, epochs, steps, .. } = self;
-        writeln!(f, "where {seconds:.1} s went ({epochs} epochs, {steps} steps)")?;
+        let s = |one: bool| if one { "" } else { "s" };
+        let (many_epochs, many_steps) = (s(*epochs == 1), s(*steps == 1));
+        writeln!(f, "profile of {seconds:.1} s ({epochs} epoch{many_epochs}, {steps} step{many_steps})")?;
         if self.synchronised {
             writeln!(
                 f,
-                "the device was waited for after every part, so the whole took longer than without `--profile`"
+                "the device was synchronised after every part, so the run took longer than without `--profile`"
             )?;
         }
         writeln!(f, "{:<12}{:>10}{:>9}{:>10}", "part", "seconds", "share", "ms/step")?;
@@ -268,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_add_up_to_the_whole() {
+    fn parts_add_up_to_the_total() {
         let mut profile = Profile::start(Device::Cpu, true);
         let mut stopwatch = profile.stopwatch();
         std::thread::sleep(Duration::from_millis(3));
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_unasked() {
+    fn there_is_no_summary_unless_wanted() {
         assert!(Profile::start(Device::Cpu, false).summary().is_none());
     }
 }

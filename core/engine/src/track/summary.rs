@@ -1,4 +1,4 @@
-//! TensorBoard's messages for scalars, histograms, images, texts and chart layouts.
+//! TensorBoard messages for scalars, histograms, images, texts and chart layouts.
 
 use super::Picture;
 use super::histogram::Histogram;
@@ -11,7 +11,7 @@ use tensorboard_proto::tensor::TensorProto;
 use tensorboard_proto::tensor_shape::{TensorShapeProto, TensorShapeProto_Dim};
 use tensorboard_proto::types::DataType;
 
-/// A scalar. TensorBoard keeps it in single precision.
+/// A scalar, which TensorBoard stores in single precision.
 pub(super) fn scalar(tag: &str, value: f64) -> Summary_Value {
     let mut summary = tagged(tag);
     summary.set_simple_value(value as f32);
@@ -49,7 +49,7 @@ pub(super) fn image(tag: &str, picture: &Picture) -> Result<Summary_Value> {
     Ok(summary)
 }
 
-/// A text in Markdown.
+/// A Markdown text.
 pub(super) fn text(tag: &str, markdown: &str) -> Summary_Value {
     let mut length = TensorShapeProto_Dim::new();
     length.set_size(1);
@@ -118,7 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_histogram_counts_the_ends_of_its_range() {
+    fn a_histogram_includes_both_ends_of_its_range() {
         let summary = histogram("h", &[0.0, 0.5, 1.0, 1.0, f64::NAN, f64::INFINITY]);
         let h = summary.get_histo();
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_of_nothing_has_no_buckets_and_one_of_equal_values_has_one() {
+    fn an_empty_histogram_has_no_buckets_and_one_of_equal_values_has_one() {
         assert_eq!(histogram("h", &[f64::NAN]).get_histo(), &HistogramProto::new());
         let summary = histogram("h", &[0.25; 3]);
         assert_eq!(
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_finite_value_lands_in_one_bucket(values in prop::collection::vec(prop::num::f64::NORMAL, 1..50)) {
+        fn every_finite_value_is_in_one_bucket(values in prop::collection::vec(prop::num::f64::NORMAL, 1..50)) {
             let summary = histogram("h", &values);
             let h = summary.get_histo();
             prop_assert_eq!(h.get_bucket().iter().sum::<f64>(), values.len() as f64);

@@ -1,4 +1,4 @@
-//! Everything a run measures, written to `metrics.jsonl` and TensorBoard at once.
+//! Writes everything a run measures to `metrics.jsonl` and TensorBoard.
 
 use super::events::{self, EventWriter};
 use super::histogram::Histogram;
@@ -23,16 +23,15 @@ pub enum Status {
     Success,
     /// Stopped by a signal; it can be resumed.
     Interrupted,
-    /// Stopped by an error; it can be tried again.
+    /// Stopped by an error; it can be retried.
     Failed,
 }
 
-/// Writes what a run measures. There is one for each run folder.
+/// Writes what a run measures; one per run folder.
 ///
-/// Everything of a step is to be written before the step's checkpoint, and [`Tracker::flush`]
-/// called in between: on resume, what belongs to later steps is removed and what belongs to the
-/// checkpoint's step is kept. Then a run ends with the same metrics however often it was
-/// interrupted.
+/// Write everything of a step and call [`Tracker::flush`] before the step's checkpoint: on resume,
+/// records of later steps are removed and those of the checkpoint's step are kept. The metrics of a run
+/// are then the same however often it was interrupted.
 #[derive(Debug)]
 pub struct Tracker {
     folder: PathBuf,
@@ -57,12 +56,12 @@ impl Tracker {
         Ok(Self { folder: folder.to_path_buf(), metrics, events })
     }
 
-    /// Writes one number.
+    /// Writes one scalar.
     pub fn scalar(&mut self, tag: &str, value: f64, step: u64, epoch: u64) -> Result<()> {
         self.scalars(&[(tag, value)], step, epoch)
     }
 
-    /// Writes the numbers of one step. Rates and durations belong under [`metrics::TIME`].
+    /// Writes the scalars of one step. Rates and durations belong under [`metrics::TIME`].
     pub fn scalars<T: AsRef<str>>(&mut self, values: &[(T, f64)], step: u64, epoch: u64) -> Result<()> {
         let record = |(tag, value): &(T, f64)| Scalar { step, epoch, tag: tag.as_ref().to_string(), value: *value };
         let records: Vec<Scalar> = values.iter().map(record).collect();
@@ -71,7 +70,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// Writes the distribution of values. Values that are not finite are left out.
+    /// Writes a histogram of the finite values.
     pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64, epoch: u64) -> Result<()> {
         let Histogram { min, limits, counts } = Histogram::of(values);
         let edges = std::iter::once(min).chain(limits).collect();
@@ -80,38 +79,38 @@ impl Tracker {
         Ok(())
     }
 
-    /// Writes a picture, for TensorBoard alone.
-    pub fn image(&mut self, tag: &str, picture: &Picture, step: u64) -> Result<()> {
-        self.events.write(step, vec![summary::image(tag, picture)?]);
+    /// Writes an image to TensorBoard only.
+    pub fn image(&mut self, tag: &str, image: &Picture, step: u64) -> Result<()> {
+        self.events.write(step, vec![summary::image(tag, image)?]);
         Ok(())
     }
 
-    /// The same, and as `<tag>.png` in the run folder, in place of an earlier one.
-    pub fn latest_image(&mut self, tag: &str, picture: &Picture, step: u64) -> Result<()> {
-        files::write(&self.folder.join(format!("{tag}.png")), &picture.to_png()?)?;
-        self.image(tag, picture, step)
+    /// Writes an image to TensorBoard and to `<tag>.png` in the run folder, replacing an earlier one.
+    pub fn latest_image(&mut self, tag: &str, image: &Picture, step: u64) -> Result<()> {
+        files::write(&self.folder.join(format!("{tag}.png")), &image.to_png()?)?;
+        self.image(tag, image, step)
     }
 
-    /// Writes a text in Markdown, for TensorBoard alone.
+    /// Writes a Markdown text to TensorBoard only.
     pub fn text(&mut self, tag: &str, markdown: &str, step: u64) {
         self.events.write(step, vec![summary::text(tag, markdown)]);
     }
 
-    /// Says with which settings the run began, for TensorBoard's `HParams` tab.
+    /// Writes the settings of the run for TensorBoard's `HParams` tab.
     pub fn hparams(&mut self, hparams: &HParams) -> Result<()> {
         self.events.write(0, vec![hparams::start(hparams)?]);
         Ok(())
     }
 
-    /// Makes everything written so far outlive a power cut. For use before a checkpoint.
+    /// Syncs everything written so far to disk. Call this before a checkpoint.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.metrics.sync()?)
     }
 
     /// Closes the files.
     ///
-    /// Only success is told to TensorBoard: it believes the first end it reads, so a failed run
-    /// that is tried again would have failed for ever.
+    /// Only success is written to TensorBoard: it keeps the first end status it reads, so a run that is
+    /// retried after a failure would stay failed.
     pub fn finish(mut self, status: Status) -> Result<()> {
         if status == Status::Success {
             self.events.write(0, vec![hparams::finished()?]);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn starting_again_starts_from_nothing() {
+    fn a_restarted_run_discards_earlier_files() {
         let folder = tempfile::tempdir().unwrap();
         train(&mut Tracker::create(folder.path(), None).unwrap(), 1..=30);
         let tracker = Tracker::create(folder.path(), None).unwrap();
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_named() {
+    fn the_error_names_a_folder_that_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();

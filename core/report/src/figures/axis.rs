@@ -1,16 +1,16 @@
-//! Scales and ticks.
+//! Axes: scales and ticks.
 
-/// How values are spread along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
-    /// Evenly.
+    /// Linear.
     #[default]
     Linear,
-    /// By their logarithm.
+    /// Logarithmic.
     Log,
 }
 
-/// An axis from one value to another, over so many pixels.
+/// An axis that maps a range of values to a range of pixels.
 #[derive(Debug, Clone)]
 pub struct Axis {
     scale: Scale,
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// An axis whose ticks are the values themselves, with some room on both sides.
+    /// An axis whose ticks are the values themselves, with a margin on both sides.
     pub fn at(scale: Scale, ticks: &[f64], pixels: (f64, f64)) -> Self {
         let bend = |value: f64| if scale == Scale::Log { value.ln() } else { value };
         let unbend = |value: f64| if scale == Scale::Log { value.exp() } else { value };
@@ -49,7 +49,7 @@ impl Axis {
         Self { scale, values: (unbend(low - room), unbend(high + room)), pixels, ticks: ticks.to_vec() }
     }
 
-    /// Where a value lies.
+    /// The pixel position of a value.
     pub fn place(&self, value: f64) -> f64 {
         let bend = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -69,7 +69,7 @@ impl Axis {
     }
 }
 
-/// A single value gets some room, too.
+/// Adds a margin if the range is a single value.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {
     if high > low {
         return (low, high);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_within() {
+    fn ticks_are_round_and_within_the_range() {
         assert_eq!(
             Axis::over(Scale::Linear, (0.0, 1.0), (0.0, 1.0)).ticks,
             [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_have_powers_of_ten() {
+    fn log_axes_have_ticks_at_powers_of_ten() {
         let axis = Axis::over(Scale::Log, (3e-9, 2e-3), (0.0, 100.0));
         assert_eq!(axis.ticks.len(), 4);
         assert_eq!(axis.label(axis.ticks[0]), "1e−9");

@@ -1,4 +1,4 @@
-//! Lines with markers over one axis, one line for each series.
+//! Line charts with markers, one line per series.
 
 use super::axis::{Axis, Scale};
 use super::svg::{Anchor, Svg, number, path, width};
@@ -13,52 +13,52 @@ const LEGEND_ROW: f64 = 22.0;
 /// One value of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// Where.
+    /// Horizontal position.
     pub x: f64,
-    /// How much.
+    /// Value.
     pub y: f64,
-    /// From where to where it may be, if known.
+    /// Confidence interval, if known.
     pub interval: Option<[f64; 2]>,
 }
 
 /// The values of one method.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
-    /// Which colour, marker and dash it has.
+    /// Index of its colour, marker and dash pattern.
     pub style: usize,
-    /// Its values, by `x`.
+    /// Its values, sorted by `x`.
     pub points: Vec<Point>,
 }
 
-/// A chart to be drawn.
+/// A line chart.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// Name of its file, and of its parts on a page.
+    /// Name of its file and prefix of its element ids.
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What the horizontal axis shows.
+    /// Label of the horizontal axis.
     pub x_label: String,
-    /// How.
+    /// Scale of the horizontal axis.
     pub x_scale: Scale,
-    /// Whether only the values themselves have ticks.
+    /// Whether ticks are only at the values themselves.
     pub x_discrete: bool,
-    /// What the vertical axis shows.
+    /// Label of the vertical axis.
     pub y_label: String,
-    /// How.
+    /// Scale of the vertical axis.
     pub y_scale: Scale,
-    /// Values that `y` cannot leave.
+    /// Limits of the vertical axis.
     pub y_limits: (f64, f64),
     /// The lines.
     pub series: Vec<Series>,
-    /// What intervals are, for the description.
+    /// What the intervals are, for the description.
     pub interval: &'static str,
 }
 
 impl Chart {
-    /// Draws it.
+    /// Draws the chart.
     pub fn svg(&self) -> String {
         let legend = Legend::new(self.series.iter().map(|series| series.name.as_str()));
         let height = BOTTOM + 62.0 + legend.height();
@@ -74,12 +74,12 @@ impl Chart {
             PLOT.1 - PLOT.0,
             BOTTOM - TOP
         ));
-        // Many points would hide behind their own bars.
+        // Error bars would hide many points: use a band instead.
         let crowded = self.series.iter().any(|series| series.points.len() > 8);
         for (index, series) in self.series.iter().enumerate() {
-            // A little aside, so that bars of different series do not cover each other.
-            let aside = 4.0 * (index as f64 - (self.series.len() - 1) as f64 / 2.0);
-            let place = |point: &Point| (x.place(point.x) + if crowded { 0.0 } else { aside }, y.place(point.y));
+            // A small offset keeps error bars of different series from overlapping.
+            let offset = 4.0 * (index as f64 - (self.series.len() - 1) as f64 / 2.0);
+            let place = |point: &Point| (x.place(point.x) + if crowded { 0.0 } else { offset }, y.place(point.y));
             let points: Vec<(f64, f64)> = series.points.iter().map(place).collect();
             svg.begin_series(series.style);
             svg.raw(&format!("<g clip-path=\"url(#{clip})\">"));
@@ -124,7 +124,7 @@ impl Chart {
         axis
     }
 
-    /// Over all values and, as far as that leaves the values room, their intervals.
+    /// Covers all values and, as far as that does not squeeze them, their intervals.
     fn y_axis(&self) -> Axis {
         let pixels = (BOTTOM, TOP);
         let ends = |values: &mut dyn Iterator<Item = f64>| {
@@ -145,7 +145,7 @@ impl Chart {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// The values in words, for readers who cannot see the lines.
+    /// The values as text, for screen readers.
     fn description(&self, x: &Axis) -> String {
         let mut text = format!("{} against {}.", self.y_label, self.x_label);
         if self.points().any(|point| point.interval.is_some()) {
@@ -189,7 +189,7 @@ fn told(name: &str, x: &Axis, point: &Point) -> String {
     format!("{name} at {}: {}{interval}", x.label(point.x), short(point.y))
 }
 
-/// A number for people.
+/// A number with few digits.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {
@@ -226,10 +226,10 @@ pub(super) fn frame(svg: &mut Svg, x: &Axis, y: &Axis, x_label: &str, y_label: &
 /// The plot area, for charts of other kinds.
 pub(super) const AREA: ((f64, f64), (f64, f64)) = (PLOT, (BOTTOM, TOP));
 
-/// Names in rows below the plot.
+/// A legend in rows below the plot.
 pub(super) struct Legend {
     names: Vec<String>,
-    /// Where each entry stands: row and left edge.
+    /// Position of each entry: row and left edge.
     places: Vec<(usize, f64)>,
 }
 
@@ -266,7 +266,7 @@ impl Legend {
         }
     }
 
-    /// Draws a whole document with this legend below the plot.
+    /// Completes the document with this legend below the plot.
     pub(super) fn finish(
         &self,
         mut svg: Svg,

@@ -1,4 +1,4 @@
-//! How the weights of rightly and of wrongly labelled samples are spread.
+//! Histograms of the weights of correctly labelled and of mislabelled samples.
 
 use super::axis::{Axis, Scale};
 use super::chart::{AREA, Legend, frame};
@@ -6,17 +6,17 @@ use super::svg::{Svg, escape, number};
 
 const BINS: usize = 20;
 
-/// Weights of training samples, by whether their label was changed on purpose.
+/// Weights of training samples, by whether their label was flipped.
 #[derive(Debug, Clone, Default)]
 pub struct Weights {
-    /// Of samples with their right label.
+    /// Weights of samples with the right label.
     pub clean: Vec<f64>,
-    /// Of samples with a wrong label.
+    /// Weights of samples with a wrong label.
     pub noisy: Vec<f64>,
 }
 
 impl Weights {
-    /// Draws both as shares of their own kind, so that the many do not hide the few.
+    /// Draws each group relative to its own size, so that the larger does not hide the smaller.
     pub fn svg(&self, name: &str, title: &str) -> String {
         let kinds = [("right label", &self.clean), ("wrong label", &self.noisy)];
         let shares: Vec<(&str, [f64; BINS])> =
@@ -31,7 +31,7 @@ impl Weights {
              patternTransform=\"rotate(45)\"><path class=\"c1\" d=\"M0 0V5\" stroke=\"#c8500a\" \
              stroke-width=\"4\"/></pattern></defs>"
         ));
-        frame(&mut svg, &x, &y, "weight", "share of samples of a kind (%)");
+        frame(&mut svg, &x, &y, "weight", "share within group (%)");
         let count = shares.len();
         for (i, (kind, shares)) in shares.iter().enumerate() {
             svg.begin_series(i);
@@ -40,8 +40,8 @@ impl Weights {
                 let (left, right) = (x.place(edge(bin)), x.place(edge(bin + 1)));
                 let half = (right - left) / count as f64;
                 let start = left + half * i as f64;
-                let told = format!("{kind}, weight {:.2} – {:.2}: {share:.1} %", edge(bin), edge(bin + 1));
-                svg.raw(&bar((start + 0.5, half - 1.0), (y.place(*share), y.place(0.0)), &fill(i, &hatch), &told));
+                let tooltip = format!("{kind}, weight {:.2} – {:.2}: {share:.1} %", edge(bin), edge(bin + 1));
+                svg.raw(&bar((start + 0.5, half - 1.0), (y.place(*share), y.place(0.0)), &fill(i, &hatch), &tooltip));
             }
             svg.end();
         }
@@ -66,13 +66,13 @@ fn fill(kind: usize, hatch: &str) -> String {
     if kind == 0 { "fill=\"currentColor\" fill-opacity=\"0.75\"".into() } else { format!("fill=\"url(#{hatch})\"") }
 }
 
-fn bar((left, width): (f64, f64), (top, bottom): (f64, f64), fill: &str, told: &str) -> String {
+fn bar((left, width): (f64, f64), (top, bottom): (f64, f64), fill: &str, tooltip: &str) -> String {
     let (x, y, width, height) = (number(left), number(top), number(width), number(bottom - top));
     let rect = format!(
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {fill} stroke=\"currentColor\" \
          stroke-width=\"0.8\""
     );
-    if told.is_empty() { format!("{rect}/>") } else { format!("{rect}><title>{}</title></rect>", escape(told)) }
+    if tooltip.is_empty() { format!("{rect}/>") } else { format!("{rect}><title>{}</title></rect>", escape(tooltip)) }
 }
 
 /// Percent of the values in each bin of [0, 1].

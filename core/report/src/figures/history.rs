@@ -1,4 +1,4 @@
-//! What runs logged while they went on.
+//! Charts of what runs logged during training.
 
 use super::axis::Scale;
 use super::chart::{Chart, Point, Series};
@@ -8,12 +8,12 @@ use crate::{Comparison, Measure, Run};
 use curricle_record::RunFolder;
 use std::collections::BTreeMap;
 
-/// The numbers of a run, epoch by epoch, by tag.
+/// The scalars of a run by tag and epoch.
 #[derive(Debug, Default)]
 pub struct History(BTreeMap<String, BTreeMap<u64, f64>>);
 
 impl History {
-    /// Reads what the charts need; of several values in an epoch the last one counts.
+    /// Reads the scalars that the charts need; the last value of an epoch counts.
     pub fn read(run: &Run, main: Option<&Measure>) -> Result<Self> {
         let main = main.map(|measure| format!("eval/{}", measure.name));
         let mut history = Self::default();
@@ -27,29 +27,29 @@ impl History {
     }
 }
 
-/// A number to follow over epochs.
+/// A scalar to plot over epochs.
 pub struct Followed {
     /// Its tag.
     pub tag: String,
-    /// Name in files.
+    /// Name in file names.
     pub name: &'static str,
     /// Heading.
     pub title: String,
-    /// The vertical axis.
+    /// Label of the vertical axis.
     pub label: String,
-    /// How values are spread on it.
+    /// Scale of the vertical axis.
     pub scale: Scale,
-    /// Values it cannot leave.
+    /// Limits of the vertical axis.
     pub limits: (f64, f64),
-    /// Factor of all values, or `None` to relate each run to its first value.
+    /// Factor for all values, or `None` to divide each run by its first value.
     pub unit: Option<f64>,
-    /// What its runs have and others do not, for whoever misses the chart.
+    /// What runs must have logged, shown if the chart cannot be drawn.
     pub needs: &'static str,
-    /// A second tag, drawn hollow beside the first.
+    /// A second tag, drawn dashed in the same colour.
     pub before: Option<&'static str>,
 }
 
-/// All numbers that are followed.
+/// All scalars that are plotted.
 pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
     let any = (f64::NEG_INFINITY, f64::INFINITY);
     let mut all = Vec::new();
@@ -57,7 +57,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
         all.push(Followed {
             tag: format!("eval/{}", main.name),
             name: "curve",
-            title: format!("{} while training", main.title),
+            title: format!("{} during training", main.title),
             label: format!("{} (%)", main.title),
             scale: Scale::Linear,
             limits: (0.0, 100.0),
@@ -80,7 +80,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
     all.push(Followed {
         tag: "weights/objective".into(),
         name: "objective",
-        title: "Objective of the weights, round by round".into(),
+        title: "Objective of the weights by round".into(),
         label: "objective".into(),
         scale: Scale::Linear,
         limits: any,
@@ -91,7 +91,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
     all.push(Followed {
         tag: "weights/projected_gradient".into(),
         name: "convergence",
-        title: "Projected gradient where the solver stopped".into(),
+        title: "Projected gradient when the solver stopped".into(),
         label: "norm of the projected gradient".into(),
         scale: Scale::Log,
         limits: any,
@@ -102,7 +102,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
     all.push(Followed {
         tag: "weights/auroc".into(),
         name: "auroc",
-        title: "How well weights tell wrong labels, round by round".into(),
+        title: "Detection of wrong labels by the weights, by round".into(),
         label: "AUROC (%)".into(),
         scale: Scale::Linear,
         limits: (0.0, 100.0),
@@ -134,7 +134,7 @@ pub fn chart(
         if let Some(before) = followed.before {
             let line = points(&own, before, followed.unit, followed.scale);
             if line.len() > 1 {
-                // The same colour in another dash.
+                // The same colour with another dash pattern.
                 series.push(Series { name: format!("{method}, before the round"), style: index + 8, points: line });
             }
         }

@@ -1,4 +1,4 @@
-//! Figures of a report as SVG: those that the runs can support.
+//! Figures of a report as SVG, as far as the runs have the data for them.
 
 mod axis;
 mod chart;
@@ -29,12 +29,12 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// A figure that the runs cannot support.
+/// A figure that could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotDrawn {
     /// What it would show.
     pub title: String,
-    /// Why not.
+    /// Why it was not drawn.
     pub reason: String,
 }
 
@@ -43,12 +43,12 @@ pub struct NotDrawn {
 pub struct Figures {
     /// The figures.
     pub drawn: Vec<Figure>,
-    /// What is not there.
+    /// Figures that could not be drawn.
     pub not_drawn: Vec<NotDrawn>,
 }
 
 impl Figures {
-    /// Draws everything there is to draw.
+    /// Draws all figures that the runs have the data for.
     pub fn draw(comparison: &Comparison, summary: &Summary) -> Self {
         let mut figures = Self::default();
         let main = summary.metrics.first();
@@ -58,7 +58,7 @@ impl Figures {
         figures
     }
 
-    /// Writes them to a folder, which is made if need be, and returns the files.
+    /// Writes the figures to a folder, which is created if missing, and returns the files.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         std::fs::create_dir_all(folder).map_err(record::Error::file("create", folder))?;
         let write = |figure: &Figure| {
@@ -141,8 +141,8 @@ impl Figures {
         self.drawn.push(Figure { name, title: chart.title.clone(), case: case.into(), svg });
     }
 
-    /// The name, or with a number if another figure has it: names of cases may differ in what
-    /// names of files cannot show.
+    /// The name, numbered if another figure has it: case names may differ only in characters that
+    /// [`slug`] drops.
     fn free_name(&self, name: &str) -> String {
         let taken = |name: &str| self.drawn.iter().any(|figure| figure.name == name);
         let numbered = (2..).map(|i| format!("{name}-{i}"));
@@ -150,14 +150,14 @@ impl Figures {
     }
 }
 
-/// A name for files and for parts of pages: lower-case letters, digits and hyphens.
+/// A name for files and element ids: lower-case letters, digits and hyphens.
 pub fn slug(text: &str) -> String {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")
 }
 
-/// The weights in `samples.csv` of all runs together.
+/// The weights from the `samples.csv` of all runs, pooled.
 fn weights(runs: &[&Run]) -> Result<Weights> {
     let mut weights = Weights::default();
     for run in runs {
@@ -172,7 +172,7 @@ fn weights(runs: &[&Run]) -> Result<Weights> {
         for record in table.records() {
             let record = record.map_err(|e| failed(e.to_string()))?;
             let value = record.get(weight).and_then(|text| text.parse::<f64>().ok());
-            let value = value.ok_or_else(|| failed("holds a weight that is no number".into()))?;
+            let value = value.ok_or_else(|| failed("has a weight that is not a number".into()))?;
             if record.get(flipped) == Some("true") { weights.noisy.push(value) } else { weights.clean.push(value) }
         }
     }

@@ -1,19 +1,19 @@
-//! Drawing in SVG.
+//! A minimal SVG writer.
 //!
-//! Plain presentation attributes, so that every program that reads SVG shows the same; classes let
-//! a page with a dark mode recolour what it embeds. Nothing is told by colour alone: every series
-//! has a marker and a dash of its own.
+//! It uses plain presentation attributes, so that every SVG viewer shows the same; classes let a page
+//! with a dark mode recolour embedded figures. Colour is never the only cue: series also differ in
+//! marker and dash pattern.
 
 use std::fmt::Write;
 
-/// Dark text on light paper.
+/// Text colour.
 const INK: &str = "#1f2328";
-/// Colours that differ for most kinds of colour blindness and on print in grey.
+/// Colours that stay distinct with most kinds of colour blindness and in greyscale print.
 const COLOURS: [&str; 8] = ["#0067a8", "#c8500a", "#00805c", "#b3468a", "#946300", "#3b8fc4", "#7a3fa0", "#5c6068"];
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 const MARKERS: usize = 8;
 
-/// A drawing that grows.
+/// A drawing under construction.
 #[derive(Debug, Default)]
 pub struct Svg {
     body: String,
@@ -31,7 +31,7 @@ pub enum Anchor {
 }
 
 impl Svg {
-    /// The whole document. `id` tells apart drawings on one page.
+    /// The whole document. `id` must be unique on a page.
     pub fn document(&self, id: &str, size: (f64, f64), title: &str, description: &str) -> String {
         let (width, height) = (number(size.0), number(size.1));
         format!(
@@ -46,7 +46,7 @@ impl Svg {
         )
     }
 
-    /// Anything else.
+    /// Appends raw markup.
     pub fn raw(&mut self, markup: &str) {
         self.body.push_str(markup);
         self.body.push('\n');
@@ -86,18 +86,18 @@ impl Svg {
         );
     }
 
-    /// Begins a group in the colour of a series.
+    /// Opens a group in the colour of a series.
     pub fn begin_series(&mut self, style: usize) {
         let colour = style % COLOURS.len();
         let _ = writeln!(self.body, "<g class=\"c{colour}\" color=\"{}\">", COLOURS[colour]);
     }
 
-    /// Ends a group.
+    /// Closes a group.
     pub fn end(&mut self) {
         self.raw("</g>");
     }
 
-    /// A line through points in the dash of a series.
+    /// A line through points in the dash pattern of a series.
     pub fn line(&mut self, points: &[(f64, f64)], style: usize) {
         let dash = match DASHES[style / COLOURS.len() % DASHES.len()] {
             "" => String::new(),
@@ -110,8 +110,8 @@ impl Svg {
         );
     }
 
-    /// The marker of a series at a place, with what a pointer over it is told.
-    pub fn marker(&mut self, (x, y): (f64, f64), style: usize, told: &str) {
+    /// The marker of a series at a position, with a tooltip unless it is empty.
+    pub fn marker(&mut self, (x, y): (f64, f64), style: usize, tooltip: &str) {
         let p = |dx: f64, dy: f64| format!("{} {}", number(x + dx), number(y + dy));
         let filled = |d: String| format!("<path d=\"{d}\" fill=\"currentColor\"");
         let stroked = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"");
@@ -125,11 +125,11 @@ impl Svg {
             6 => stroked(format!("M{}L{}M{}L{}", p(-5.0, 0.0), p(5.0, 0.0), p(0.0, -5.0), p(0.0, 5.0))),
             _ => stroked(format!("M{}h7v7h-7z", p(-3.5, -3.5))),
         };
-        if told.is_empty() {
+        if tooltip.is_empty() {
             let _ = writeln!(self.body, "{shape}/>");
         } else {
             let tag = if shape.starts_with("<circle") { "circle" } else { "path" };
-            let _ = writeln!(self.body, "{shape}><title>{}</title></{tag}>", escape(told));
+            let _ = writeln!(self.body, "{shape}><title>{}</title></{tag}>", escape(tooltip));
         }
     }
 }
@@ -143,13 +143,13 @@ pub fn path(points: &[(f64, f64)]) -> String {
     d
 }
 
-/// A coordinate: two decimals are finer than any screen or printer.
+/// A coordinate with two decimals, which is finer than any screen or printer.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// Text as XML has it. Control characters, which XML cannot hold, become spaces.
+/// Escapes text for XML. Control characters, which XML does not allow, become spaces.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
@@ -165,7 +165,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// About how wide a text is.
+/// Approximate width of a text.
 pub fn width(text: &str) -> f64 {
     6.9 * text.chars().count() as f64
 }

@@ -7,24 +7,24 @@ use crate::statistics::Spread;
 use crate::{Comparison, Measure, Run};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines that a chart can still tell apart.
+/// Maximum number of lines in a chart that stay distinguishable.
 const LINES: usize = 12;
 
-/// A setting to be put on the horizontal axis.
+/// A setting for the horizontal axis.
 pub struct Dimension {
-    /// What it is called in names of files.
+    /// Its name in file names.
     pub name: &'static str,
-    /// What the axis is called.
+    /// Label of the axis.
     pub label: &'static str,
-    /// How values are spread.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// Its value in a run, if the run counts here.
+    /// Its value in a run, or `None` to exclude the run.
     pub value: fn(&Run) -> Option<f64>,
-    /// Settings that vary with it and are no difference of their own.
+    /// Settings that vary with it and do not start a separate line.
     pub covers: fn(&str) -> bool,
 }
 
-/// Share of wrong labels, of runs that are trained on them.
+/// Noise ratio, for runs that train on the flipped samples.
 pub const NOISE: Dimension = Dimension {
     name: "noise",
     label: "wrong labels (%)",
@@ -41,7 +41,7 @@ pub const NOISE: Dimension = Dimension {
     covers: |setting| matches!(setting, "noise.ratio" | "noise.seed" | "noise.remove_flipped" | "noise.name"),
 };
 
-/// The age λ_∞, where it is given.
+/// The age λ_∞, where it is set.
 pub const LAMBDA: Dimension = Dimension {
     name: "lambda",
     label: "λ∞",
@@ -50,7 +50,7 @@ pub const LAMBDA: Dimension = Dimension {
     covers: |setting| setting == "weights.lambda" || setting.starts_with("weights.lambda."),
 };
 
-/// The weight μ of the balance between classes, where it is given.
+/// The weight μ of the balance between classes, where it is set.
 pub const MU: Dimension = Dimension {
     name: "mu",
     label: "μ",
@@ -59,7 +59,7 @@ pub const MU: Dimension = Dimension {
     covers: |setting| setting == "weights.mu",
 };
 
-/// Dimensions of the embedding.
+/// Embedding size.
 pub const EMBEDDING: Dimension = Dimension {
     name: "embedding",
     label: "embedding size",
@@ -68,7 +68,7 @@ pub const EMBEDDING: Dimension = Dimension {
     covers: |setting| setting == "embedding.size",
 };
 
-/// One chart, or one for each setting of the rest where they would be too crowded.
+/// One chart, or one for each combination of the other settings if it would be too crowded.
 ///
 /// # Errors
 /// Why there is nothing to draw.
@@ -110,7 +110,7 @@ pub fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dimension)
 
 type Lines = BTreeMap<(usize, String), Vec<Point>>;
 
-/// Points by method and by what else differs between that method's runs.
+/// Points by method and by the other settings that differ between its runs.
 fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Lines {
     let mut lines = Lines::new();
     for (index, method) in comparison.methods.iter().enumerate() {
@@ -136,7 +136,7 @@ fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> L
         }
     }
     lines.values_mut().for_each(|points| points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-    // A method with one value is a point among lines, if there are lines.
+    // A method with a single value is drawn as a point, but only if another has a line.
     if lines.values().all(|points| points.len() < 2) {
         lines.clear();
     }

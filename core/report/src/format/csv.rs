@@ -1,4 +1,4 @@
-//! Every number of a report, one line for each method, case and metric.
+//! CSV: every number of a report, one line for each method, case and metric.
 
 use crate::statistics::Spread;
 use crate::summary::{Row, Summary};
@@ -29,7 +29,7 @@ const TITLES: [&str; 22] = [
     "published_std",
 ];
 
-/// The numbers as CSV: fractions rather than percent, nothing where there is nothing to say.
+/// The numbers as CSV: fractions rather than percent, empty where there is no value.
 pub fn csv(summary: &Summary) -> Result<String> {
     let failed = |message: String| Error::Write { what: "table", message };
     let mut table = csv::Writer::from_writer(Vec::new());

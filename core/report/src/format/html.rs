@@ -1,6 +1,6 @@
-//! One page that holds everything: tables, figures, settings, retrievals and conditions.
+//! HTML: a single page with tables, figures, settings, retrievals and conditions.
 //!
-//! It loads nothing from anywhere and needs no script, so it can be mailed, archived and printed.
+//! The page is self-contained and has no scripts, so it can be mailed, archived and printed.
 
 use crate::agreement::{self, Condition};
 use crate::figures::Figures;
@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What goes onto the page.
+/// The contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
     /// The runs.
@@ -41,7 +41,7 @@ pub fn html(page: &Page) -> Result<String> {
     environment.get_template("report").and_then(|template| template.render(Serde(view(page)))).map_err(failed)
 }
 
-/// Text with what stands between backticks as code.
+/// Escapes text and turns backticks into `<code>`.
 fn code(text: &str) -> String {
     let escape = |part: &str| minijinja::HtmlEscape(part).to_string();
     let mut marked = String::new();
@@ -106,7 +106,7 @@ struct FigureGroup {
 #[derive(Serialize)]
 struct FigureView {
     name: String,
-    /// Markup that is inserted as it is.
+    /// Markup, inserted without escaping.
     svg: String,
 }
 
@@ -119,7 +119,7 @@ struct DifferenceView {
 #[derive(Serialize)]
 struct GalleryCase {
     case: String,
-    pictures: Vec<Retrieval>,
+    images: Vec<Retrieval>,
 }
 
 #[derive(Serialize)]
@@ -215,7 +215,7 @@ fn cell(cell: &Cell) -> CellView {
     }
 }
 
-/// Figures of all cases first, then case by case.
+/// Figures that cover all cases first, then those of each case.
 fn figure_groups(comparison: &Comparison, figures: &Figures) -> Vec<FigureGroup> {
     let mut keys = vec![String::new()];
     keys.extend(comparison.cases.iter().filter(|case| !case.is_empty()).cloned());
@@ -227,7 +227,7 @@ fn figure_groups(comparison: &Comparison, figures: &Figures) -> Vec<FigureGroup>
     keys.into_iter().map(group).filter(|group| !group.figures.is_empty()).collect()
 }
 
-/// How methods differ in the first case that has each; cases change them all alike.
+/// How methods differ in the first case that has them all; cases change all methods alike.
 fn method_differences(comparison: &Comparison) -> Vec<DifferenceView> {
     let first = |method: &String| comparison.runs.iter().find(|run| run.method == *method);
     let in_one_case = comparison
@@ -255,7 +255,7 @@ fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
     told(differences(&recipes), comparison.cases.len())
 }
 
-/// Who has which value; those who are most of all are not listed one by one.
+/// Which methods or cases have each value; a majority is shown as `all others`.
 fn told(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
     let view = |difference: Difference| {
         let total: usize = difference.values.iter().map(|(_, who)| who.len()).sum();
@@ -268,7 +268,7 @@ fn told(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
     differences.into_iter().map(view).collect()
 }
 
-/// What each method retrieves, with the first seed that left a picture.
+/// Retrievals of each method, from its first seed that saved an image.
 fn gallery(comparison: &Comparison, main: Option<&Measure>) -> Vec<GalleryCase> {
     let retrieval = |run: &Run| {
         let bytes = std::fs::read(RunFolder::new(&run.folder).retrieval()).ok()?;
@@ -276,13 +276,13 @@ fn gallery(comparison: &Comparison, main: Option<&Measure>) -> Vec<GalleryCase> 
         Some(Retrieval { method: run.method.clone(), seed: run.seed(), value: shown(run, main), uri })
     };
     let case = |case: &String| {
-        let pictures = comparison
+        let images = comparison
             .methods
             .iter()
             .filter_map(|method| comparison.group(method, case).into_iter().find_map(retrieval));
-        GalleryCase { case: case.clone(), pictures: pictures.collect() }
+        GalleryCase { case: case.clone(), images: images.collect() }
     };
-    comparison.cases.iter().map(case).filter(|case| !case.pictures.is_empty()).collect()
+    comparison.cases.iter().map(case).filter(|case| !case.images.is_empty()).collect()
 }
 
 fn conditions(comparison: &Comparison) -> Vec<ConditionView> {

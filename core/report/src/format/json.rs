@@ -1,10 +1,10 @@
-//! Everything a report knows, for programs.
+//! JSON: everything in a report, for other programs.
 
 use crate::agreement::Condition;
 use crate::{Comparison, Summary};
 use serde_json::{Value, json};
 
-/// The numbers, the runs behind them with their conditions, and what was left out.
+/// The numbers, the runs behind them with their conditions, and skipped folders.
 pub fn json(comparison: &Comparison, summary: &Summary) -> Value {
     let run = |run: &crate::Run| {
         json!({

@@ -1,4 +1,4 @@
-//! Tables in LaTeX with `booktabs`, plain constructs only.
+//! LaTeX tables that need only `booktabs`.
 
 use crate::table::{Cell, Content, Layout, Mark, Table};
 use std::fmt::Write;
@@ -50,7 +50,7 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Names as they are, whatever is in them; a pair of backticks becomes `\texttt`.
+/// Escapes special characters; a pair of backticks becomes `\texttt`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     let mut in_code = false;

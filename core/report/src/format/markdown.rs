@@ -1,4 +1,4 @@
-//! Tables in Markdown with the table extension that common hosts understand.
+//! Markdown tables, in the extension that common hosts support.
 
 use crate::table::{Cell, Layout, Mark, Table};
 use std::fmt::Write;
@@ -50,7 +50,7 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Names as they are, whatever is in them.
+/// Escapes special characters.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

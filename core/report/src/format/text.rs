@@ -4,7 +4,7 @@ use crate::table::{Cell, Layout, Mark, Table};
 use comfy_table::{Attribute, CellAlignment, presets};
 use std::fmt::Write;
 
-/// The tables as text. Ranks are small figures, so that they are seen without styles, too.
+/// The tables as text. Ranks are superscript digits, so that they show without styling too.
 pub fn text(layout: &Layout, styled: bool) -> String {
     let mut text = String::new();
     for table in &layout.tables {

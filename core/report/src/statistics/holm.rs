@@ -1,7 +1,7 @@
-//! Holm's correction for several comparisons.
+//! Holm's correction for multiple comparisons.
 
-/// Corrected p values in the order given: the smallest counts for all of them, the next for one
-/// fewer, and none becomes smaller than one before it.
+/// Corrected p values in the given order: the smallest is multiplied by their number, the next by one
+/// less, and so on; a corrected value is never below that of a smaller p.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));

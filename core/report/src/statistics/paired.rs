@@ -1,27 +1,27 @@
-//! Tests whether two methods differ, from the differences of their values seed by seed.
+//! Paired tests of whether two methods differ, from their differences per seed.
 
 use super::spread::{Spread, student};
 use serde::Serialize;
 use statrs::distribution::ContinuousCDF;
 
-/// Up to so many pairs all signs are tried; twice as many signs for each further one.
+/// Maximum number of pairs in the exact sign-flip test, whose cost doubles with each pair.
 pub const EXACT_SIGN_FLIPS: usize = 20;
 
 /// A two-sided test of paired values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// Student's t test of the differences, which takes them to be normal.
+    /// Student's t test of the differences, which assumes that they are normally distributed.
     #[default]
     T,
     /// Wilcoxon's signed-rank test with its exact distribution; differences of 0 do not count.
     Wilcoxon,
-    /// Every difference could as well have had the other sign: all possibilities are counted.
+    /// Exact sign-flip test, which counts all combinations of signs of the differences.
     SignFlip,
 }
 
 impl Test {
-    /// What it is called in captions.
+    /// Its name in captions.
     pub fn title(self) -> &'static str {
         match self {
             Test::T => "paired t test",
@@ -30,13 +30,13 @@ impl Test {
         }
     }
 
-    /// The smallest p that so many pairs can give, for tests that count possibilities.
+    /// The smallest p that this number of pairs can give, for exact tests.
     pub fn smallest_p(self, pairs: usize) -> Option<f64> {
         (self != Test::T).then(|| 2.0 / 2f64.powi(pairs as i32))
     }
 
-    /// The probability of differences at least as far from 0, if there were none in truth.
-    /// `None`: too few pairs, or too many for the sign-flip test, or no spread to judge by.
+    /// The two-sided p value. `None` if there are too few pairs, too many for the sign-flip test, or no
+    /// variance for the t test.
     pub fn p_value(self, differences: &[f64]) -> Option<f64> {
         if differences.len() < 2 || differences.iter().any(|d| !d.is_finite()) {
             return None;
@@ -58,8 +58,8 @@ fn t(differences: &[f64]) -> Option<f64> {
     Some(2.0 * student(spread.runs - 1)?.sf((spread.mean / error).abs()))
 }
 
-/// Equal sizes share their mean rank. Twice the rank is a whole number, so the distribution of the
-/// sum over all signs can be counted.
+/// Ties share their mean rank. Twice that rank is an integer, so the exact distribution of the rank
+/// sum over all signs can be computed.
 fn wilcoxon(differences: &[f64]) -> f64 {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
     sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -70,7 +70,7 @@ fn wilcoxon(differences: &[f64]) -> f64 {
         ranks.extend(group.iter().map(|_| doubled));
     }
     let total: usize = ranks.iter().sum();
-    // Shares rather than counts: they stay finite for any number of pairs.
+    // Probabilities rather than counts: they stay finite for any number of pairs.
     let mut share = vec![0.0; total + 1];
     share[0] = 1.0;
     let mut reached = 0;
@@ -90,9 +90,9 @@ fn sign_flip(differences: &[f64]) -> Option<f64> {
         return None;
     }
     let observed = differences.iter().sum::<f64>().abs();
-    // Sums of the same numbers in other signs may differ in the last bits.
+    // Rounding: sums that should be equal may differ in the last bits.
     let least = observed - 1e-12 * differences.iter().map(|d| d.abs()).sum::<f64>();
-    // A sign and its opposite are equally far from 0, so the last difference keeps its own.
+    // Flipping all signs keeps the distance from 0, so the last sign stays fixed.
     let halves = 1u32 << (differences.len() - 1);
     let far = (0..halves).filter(|signs| {
         let sum: f64 = differences.iter().enumerate().map(|(i, d)| if signs >> i & 1 == 1 { -d } else { *d }).sum();

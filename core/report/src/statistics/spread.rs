@@ -10,14 +10,14 @@ pub struct Spread {
     pub mean: f64,
     /// The sample standard deviation; absent for one run.
     pub std: Option<f64>,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
     /// The 95 % confidence interval of the mean by Student's t; absent for one run.
     pub interval: Option<[f64; 2]>,
 }
 
 impl Spread {
-    /// Mean and spread of some numbers; `None` if there are none.
+    /// Mean and spread of the values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let runs = values.len();
         if runs == 0 {
@@ -34,7 +34,7 @@ impl Spread {
     }
 }
 
-/// Student's t with so many degrees of freedom.
+/// Student's t distribution with this many degrees of freedom.
 pub(super) fn student(freedom: usize) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom as f64).ok()
 }

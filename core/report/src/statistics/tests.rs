@@ -47,7 +47,7 @@ fn spreads_and_tests_agree_with_scipy() {
 }
 
 #[test]
-fn one_run_has_a_mean_and_nothing_more() {
+fn one_run_has_a_mean_but_no_spread() {
     let spread = Spread::of(&[5.0]).unwrap();
     assert_eq!((spread.mean, spread.std, spread.interval), (5.0, None, None));
     assert_eq!(Spread::of(&[]), None);
@@ -55,7 +55,7 @@ fn one_run_has_a_mean_and_nothing_more() {
 }
 
 #[test]
-fn equal_runs_do_not_differ_and_constant_differences_cannot_be_judged_by_t() {
+fn zero_differences_give_p_1_and_constant_differences_have_no_t_test() {
     for test in [Test::T, Test::Wilcoxon, Test::SignFlip] {
         assert_eq!(test.p_value(&[0.0, 0.0, 0.0]), Some(1.0));
     }
@@ -64,7 +64,7 @@ fn equal_runs_do_not_differ_and_constant_differences_cannot_be_judged_by_t() {
 }
 
 #[test]
-fn exact_tests_reach_their_smallest_p_and_no_less() {
+fn exact_tests_reach_their_smallest_p() {
     let differences = [0.1, 0.2, 0.3, 0.4];
     for test in [Test::Wilcoxon, Test::SignFlip] {
         assert_eq!(test.p_value(&differences), test.smallest_p(4));
@@ -74,7 +74,7 @@ fn exact_tests_reach_their_smallest_p_and_no_less() {
 }
 
 #[test]
-fn holm_multiplies_by_what_is_left_and_keeps_the_order() {
+fn holm_correction_is_monotonic_and_at_most_1() {
     let close = |ours: &[f64], expected: &[f64]| {
         assert!(ours.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{ours:?}");
     };
