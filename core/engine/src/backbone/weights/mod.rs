@@ -1,4 +1,4 @@
-//! Pretrained weights from the files that others write.
+//! Loads pretrained weights from PyTorch, tch and safetensors files.
 
 mod names;
 mod pickle;
@@ -14,47 +14,47 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use tch::Tensor;
 
-/// Names that are shown of a longer list.
+/// Number of names shown of a longer list.
 const SHOWN: usize = 5;
 
-/// Where the weights of a network came from, and how they fitted.
+/// Where the weights of a network came from, and which tensors matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightsReport {
     /// The file.
     pub path: PathBuf,
-    /// Its contents.
+    /// Hash of its contents.
     pub sha256: String,
-    /// Tensors of the network, all of which were in the file.
+    /// Number of tensors in the network, all of which were in the file.
     pub matched: usize,
-    /// What stands before the network's names in the file, such as `module.`.
+    /// The prefix of the network's names in the file, such as `module.`.
     pub prefix: String,
-    /// Tensors of the file that the network has no place for, such as those of a classifier.
+    /// Tensors in the file that the network does not use, such as those of a classifier.
     pub left_over: Vec<String>,
-    /// How many of these lie within modules of the network, rather than in a classifier behind it: the file
-    /// is of a larger network.
+    /// How many of these are inside modules of the network rather than in a classifier: if any, the file is
+    /// from a larger network.
     #[serde(default)]
     pub left_over_inside: usize,
 }
 
 impl WeightsReport {
-    /// One sentence on what matched and what was left over.
+    /// A one-line summary of matched and unused tensors.
     pub fn sentence(&self) -> String {
-        let below = if self.prefix.is_empty() { String::new() } else { format!(" below `{}`", self.prefix) };
+        let below = if self.prefix.is_empty() { String::new() } else { format!(" under `{}`", self.prefix) };
         let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
         for name in &self.left_over {
             *modules.entry(name.rsplit_once('.').map_or(name.as_str(), |(module, _)| module)).or_default() += 1;
         }
         let modules: Vec<_> = modules.iter().map(|(module, count)| format!("`{module}` ({count})")).collect();
         let rest = match modules.len() {
-            0 => "nothing was left over".to_string(),
-            count if count <= SHOWN => format!("left over: {}", modules.join(", ")),
-            count => format!("left over: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
+            0 => "none unused".to_string(),
+            count if count <= SHOWN => format!("unused: {}", modules.join(", ")),
+            count => format!("unused: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
         };
         format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
     }
 }
 
-/// Fills a network's tensors, given by the names they have in files, with those of a file.
+/// Loads a network's tensors, given by their names in files, from a file.
 pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |message: String| Error::Format { path: path.to_path_buf(), message };
@@ -69,7 +69,7 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
     if !missing.is_empty() {
         missing.sort_unstable();
         return Err(wrong(format!(
-            "{} of the {} tensors of `{network}` are missing: {}. Is the file of another network, or of a part of it?",
+            "lacks {} of the {} tensors of `{network}`: {}. Is the file from another network, or incomplete?",
             missing.len(),
             wanted.len(),
             some(&missing)
@@ -80,7 +80,7 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
         let Some(from) = mapping.in_file(name).and_then(|name| found.get(&name)) else { continue };
         if from.size() != tensor.size() {
             let (has, needs) = (from.size(), tensor.size());
-            return Err(wrong(format!("`{name}` has the shape {has:?}, and `{network}` needs {needs:?}")));
+            return Err(wrong(format!("`{name}` has shape {has:?}, but `{network}` needs {needs:?}")));
         }
         tensor.shallow_clone().f_copy_(from).map_err(|e| wrong(format!("`{name}`: {e}")))?;
     }
@@ -102,16 +102,16 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
 }
 
 fn nothing_matched(network: &str, wanted: usize, contents: &pth::Contents) -> String {
-    let mut message = format!("none of the {wanted} tensors of `{network}` is in it");
+    let mut message = format!("has none of the {wanted} tensors of `{network}`");
     let names: Vec<&str> = contents.tensors.keys().map(String::as_str).collect();
     if !names.is_empty() {
-        message += &format!("; it has: {}", some(&names));
+        message += &format!("; tensors found: {}", some(&names));
     }
     if !contents.objects.is_empty() {
         let objects: Vec<_> = contents.objects.iter().map(String::as_str).collect();
         message += &format!(
-            ". It holds Python objects ({}), which only Python can bring back to life; save the parameters alone, \
-             with `torch.save(model.state_dict(), path)`",
+            ". It contains Python objects ({}), which only Python can load; save only the parameters, with \
+             `torch.save(model.state_dict(), path)`",
             some(&objects)
         );
     }
@@ -126,23 +126,23 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// The format is seen from the contents; names of files are not to be relied on.
+/// Detects the format from the contents, because file names are unreliable.
 fn read(path: &Path, bytes: &[u8]) -> Result<pth::Contents, String> {
     if pth::is_zip(bytes) {
         pth::read_zip(bytes)
     } else if pth::is_legacy(bytes) {
         pth::read_legacy(bytes)
     } else if bytes.starts_with(b"PK") {
-        // What tch saves (`.ot`) is an archive of TorchScript.
+        // tch saves `.ot` files as TorchScript archives.
         let tensors = Tensor::load_multi(path).map_err(|e| {
-            format!("is an archive that libtorch cannot read tensors from: {}", first_line(&e.to_string()))
+            format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
         })?;
         Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else if is_safetensors(bytes) {
         let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
         Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else {
-        Err("is neither a PyTorch file (`.pth`) nor a safetensors file nor one that tch wrote (`.ot`)".into())
+        Err("is neither a PyTorch file (`.pth`), a safetensors file nor a tch file (`.ot`)".into())
     }
 }
 
