@@ -147,7 +147,7 @@ mod tests {
         let rows = [
             ("a, \"b\".jpg".to_string(), stamp(1), known(None)),
             ("c.jpg".to_string(), stamp(2), known(Some(Ok(())))),
-            ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is cut off, sadly".into())))),
+            ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is truncated, sadly".into())))),
         ];
         Ledger { path: Some(path.clone()), known: HashMap::new() }.save(rows.clone());
         let text = std::fs::read(&path).unwrap();

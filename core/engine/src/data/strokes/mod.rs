@@ -58,7 +58,7 @@ fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
             Ok(images)
         }
         _ => Err(Error::Usage(format!(
-            "{classes} × {per_class} images of {size} × {size} pixels do not fit into memory; choose fewer or smaller ones"
+            "{classes} × {per_class} images of {size} × {size} pixels do not fit in memory; use fewer or smaller ones"
         ))),
     }
 }
