@@ -131,7 +131,7 @@ impl Catalogue {
             return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
         }
         let skipped: Vec<BadFile> = bad.into_iter().map(|(path, error)| BadFile::of(path, error)).collect();
-        tracing::warn!("skipping {count} of {files} files in `{}` that cannot be decoded", self.root.display());
+        tracing::warn!("skipping {count} of {files} files in `{}` that cannot be read", self.root.display());
         for BadFile { path, problem } in &skipped {
             tracing::info!("skipped: `{path}` {problem}");
         }

@@ -47,8 +47,8 @@ fn cub_is_read_and_split_by_class_number() {
     assert_eq!(shown(&list.test), [("101.B/y.jpg", 2)]);
 
     let refused = message(cub200::list(&published(&folder, true)));
-    let expected = "is not the complete CUB-200-2011 (training classes: 2 instead of 100, training images: 2 instead of \
-                    5864, test classes: 1 instead of 100, test images: 1 instead of 5924).";
+    let expected = "is not the complete CUB-200-2011 (training classes: 2 instead of 100, training images: 2 instead \
+                    of 5864, test classes: 1 instead of 100, test images: 1 instead of 5924).";
     assert!(refused.contains(expected) && refused.contains("`data.check_counts = false`"), "{refused}");
 
     put(&folder, "CUB_200_2011/images.txt", b"1 001.A/x.jpg\n");
