@@ -1,7 +1,7 @@
 """The faiss side of `cargo bench -p curricle-engine --bench eval`; needs numpy and faiss-cpu.
 
 Arguments: samples, dimensions, classes, threads. Standard input: the embeddings as little-endian
-f32, then one task a line (`search` or `kmeans`). Each is answered by `SECONDS OUTCOME`.
+f32, then one task per line (`search` or `kmeans`). The answer to each is `SECONDS OUTCOME`.
 """
 
 import sys
@@ -17,7 +17,7 @@ labels = np.arange(samples) % classes
 
 
 def search():
-    """The 33 nearest by inner product, among them the query itself; Recall@1."""
+    """Searches the 33 nearest by inner product, including the query itself; returns Recall@1."""
     index = faiss.IndexFlatIP(dim)
     index.add(x)
     _, found = index.search(x, 33)
@@ -26,7 +26,7 @@ def search():
 
 
 def kmeans():
-    """At most twenty iterations over all samples (faiss, too, stops when nothing changes); the last objective."""
+    """Runs at most 20 iterations over all samples (faiss also stops on convergence); returns the last objective."""
     options = dict(niter=20, seed=1, min_points_per_centroid=1, max_points_per_centroid=samples)
     clustering = faiss.Kmeans(dim, classes, **options)
     clustering.train(x)

@@ -1,8 +1,8 @@
 """The torchvision side of `cargo bench -p curricle-engine --bench loader`; needs torchvision and Pillow.
 
-Arguments: folder, size, workers. Loads every JPEG below the folder once for each line on standard
-input and answers with the seconds it took: decode, random resized crop, flip, tensor, normalise,
-in batches of 64.
+Arguments: folder, size, workers. For each line on standard input, loads every JPEG below the folder
+once (decode, random resized crop, flip, tensor, normalise, in batches of 64) and prints the seconds
+it took.
 """
 
 import os
@@ -10,7 +10,7 @@ import pathlib
 import sys
 import time
 
-# Where torch's CUDA libraries are not installed, those that are never called need not be found.
+# Lets torch load without its CUDA libraries, which are never called.
 sys.setdlopenflags(os.RTLD_LAZY)
 
 import torch

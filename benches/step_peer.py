@@ -1,8 +1,8 @@
 """The PyTorch side of `cargo bench -p curricle --bench step`; needs torch, torchvision, pytorch-metric-learning, Pillow.
 
-`draw FOLDER` draws JPEG pictures of 500 x 375 pixels below FOLDER/pictures, one folder for each class.
-`train FOLDER NETWORK BATCHES THREADS plain|tuned` waits for lines on standard input; each is answered by
-the seconds of an epoch of so many batches of 32. `tuned` has channels-last networks and the fused optimiser.
+`draw FOLDER` generates JPEG images of 500 x 375 pixels below FOLDER/pictures, one folder per class.
+`train FOLDER NETWORK BATCHES THREADS plain|tuned` waits for lines on standard input; for each it trains an
+epoch of BATCHES batches of 32 and prints the seconds. `tuned` uses channels-last networks and the fused optimiser.
 """
 
 import pathlib
@@ -22,11 +22,11 @@ def draw(folder):
         target = folder / "pictures" / f"class-{label:02}"
         target.mkdir(parents=True, exist_ok=True)
         for sample in range(PER_CLASS):
-            # Blurred noise compresses about as well as photographs do.
+            # Blurred noise compresses about as well as photographs.
             small = numbers.integers(0, 256, (47, 63, 3), dtype=np.uint8)
-            picture = Image.fromarray(small).resize((500, 375), Image.Resampling.BICUBIC)
+            image = Image.fromarray(small).resize((500, 375), Image.Resampling.BICUBIC)
             grain = numbers.normal(0, 6, (375, 500, 3))
-            pixels = np.clip(np.asarray(picture, dtype=np.float32) + grain, 0, 255).astype(np.uint8)
+            pixels = np.clip(np.asarray(image, dtype=np.float32) + grain, 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(target / f"{sample}.jpg", quality=90)
 
 
@@ -51,7 +51,7 @@ def train(folder, network, batches, threads, how):
         ]
     )
 
-    class Pictures(torch.utils.data.Dataset):
+    class Images(torch.utils.data.Dataset):
         def __len__(self):
             return len(paths)
 
@@ -59,7 +59,7 @@ def train(folder, network, batches, threads, how):
             return transform(Image.open(paths[index]).convert("RGB")), labels[index]
 
     class Batches:
-        """Eight classes of four pictures each."""
+        """Eight classes of four images each."""
 
         def __len__(self):
             return batches
@@ -73,22 +73,22 @@ def train(folder, network, batches, threads, how):
     if network.startswith("resnet"):
         model.fc = torch.nn.Linear(model.fc.in_features, 128)
     else:
-        # No dropout, as on the other side.
+        # No dropout, as in curricle.
         model.classifier = torch.nn.Linear(model.last_channel, 128)
     if tuned:
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True if tuned else None)
     miner, loss_of = miners.MultiSimilarityMiner(), losses.MultiSimilarityLoss(alpha=2, beta=50, base=0.5)
     loader = torch.utils.data.DataLoader(
-        Pictures(), batch_sampler=Batches(), num_workers=threads, persistent_workers=True
+        Images(), batch_sampler=Batches(), num_workers=threads, persistent_workers=True
     )
 
     def epoch():
         total = 0.0
-        for pictures, target in loader:
+        for images, target in loader:
             if tuned:
-                pictures = pictures.contiguous(memory_format=torch.channels_last)
-            embeddings = torch.nn.functional.normalize(model(pictures))
+                images = images.contiguous(memory_format=torch.channels_last)
+            embeddings = torch.nn.functional.normalize(model(images))
             loss = loss_of(embeddings, target, miner(embeddings, target))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

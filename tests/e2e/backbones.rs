@@ -139,7 +139,7 @@ fn a_model_serves_as_pretrained_weights_and_is_reported() {
     assert_eq!((&report["matched"], &report["prefix"]), (&50.into(), &"model.backbone.".into()));
     assert!(report["left_over"].as_array().unwrap().contains(&"model.embedding.weight".into()), "{report}");
     let log = std::fs::read_to_string(second.join("log.txt")).unwrap();
-    assert!(log.contains("all 50 tensors matched below `model.backbone.`"), "{log}");
+    assert!(log.contains("all 50 tensors matched under `model.backbone.`"), "{log}");
     sandbox.write("rubbish.pth", "rubbish");
     let refused = sandbox.curricle(["run", "r.toml", "--set", "backbone.weights=rubbish.pth"]).assert().failure();
     assert!(refused.stderr_text().contains("is neither a PyTorch file"), "{}", refused.stderr_text());

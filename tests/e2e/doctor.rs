@@ -23,7 +23,7 @@ fn the_cpu_works_and_the_versions_are_the_wanted_ones() {
 #[test]
 fn the_report_for_people_says_the_same() {
     let sandbox = Sandbox::new();
-    sandbox.curricle(["doctor"]).assert().code(0).stdout(contains("(wanted: 2.13.0)")).stdout(contains("cpu"));
+    sandbox.curricle(["doctor"]).assert().code(0).stdout(contains("(required: 2.13.0)")).stdout(contains("cpu"));
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn a_device_number_out_of_range_says_how_many_there_are() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.curricle_on_fakecuda(["doctor", "--device", "cuda:2"]);
     let refused = command.env("FAKECUDA_DEVICES", "2").assert().code(1);
-    refused.stdout(contains("there is no CUDA device 2, only 2")).stdout(contains("from `cuda:0` to `cuda:1`"));
+    refused.stdout(contains("there is no CUDA device 2, only 2 devices")).stdout(contains("from `cuda:0` to `cuda:1`"));
 }

@@ -75,7 +75,7 @@ fn too_little_memory_says_what_needs_it_and_keeps_the_checkpoint() {
     let failed = sandbox.curricle_on_fakecuda(run).env("FAKECUDA_LIMIT", "24").assert().code(1);
     let message = unwrapped(&failed.stderr_text());
     for part in [
-        "the memory of `cuda:0` is not enough for a training step with 12 samples of 1 x 64 x 64 pixels in f32",
+        "`cuda:0` has too little memory for a training step with 12 samples of 1 x 64 x 64 pixels in f32",
         "`sampler.per_class`",
         "`train.precision = \"bf16\"`",
         "CUDA out of memory",

@@ -77,7 +77,7 @@ fn a_bad_picture_ends_the_run_with_its_name_or_is_left_out() {
     let whole = std::fs::read(sandbox.path("pictures/class 1/3.jpg")).unwrap();
     std::fs::write(sandbox.path("pictures/class 1/3.jpg"), &whole[..whole.len() / 2]).unwrap();
     let failed = sandbox.curricle(["run", "small.toml"]).assert().code(1).stderr_text();
-    assert!(failed.contains("class 1/3.jpg`: is cut off after"), "{failed}");
+    assert!(failed.contains("class 1/3.jpg`: is truncated after"), "{failed}");
 
     let skip = ["run", "small.toml", "--set", "images.on_bad_image=skip", "--json", "--out"];
     let run = |out: &'static str| {
@@ -89,7 +89,7 @@ fn a_bad_picture_ends_the_run_with_its_name_or_is_left_out() {
     assert_eq!(listed[0]["path"], "class 1/3.jpg");
     assert_eq!(listed.as_array().unwrap().len(), 1);
     let log = sandbox.read(run_folder(&sandbox.path("skipped")).join("log.txt"));
-    assert!(log.contains("left out: `class 1/3.jpg` is cut off after"), "{log}");
+    assert!(log.contains("skipped: `class 1/3.jpg` is truncated after"), "{log}");
 
     std::fs::remove_file(sandbox.path("pictures/class 1/3.jpg")).unwrap();
     assert_eq!(skipped, run("removed"), "leaving out a file is as if it were not there");
@@ -105,7 +105,7 @@ fn data_check_names_every_bad_file() {
     sandbox.write("pictures/class 2/0.png", "no picture");
     sandbox.write("pictures/class 5/9.jpg", "");
     let bad = sandbox.curricle(check).assert().code(1).stdout_text();
-    assert!(bad.contains("`class 2/0.png`: is no picture in a format that is known"), "{bad}");
+    assert!(bad.contains("`class 2/0.png`: is not an image in a supported format"), "{bad}");
     assert!(bad.contains("`class 5/9.jpg`: is empty") && bad.contains("2 of 49 files"), "{bad}");
     let report = sandbox.curricle(check.into_iter().chain(["--json"])).assert().code(1).json();
     assert_eq!((&report["files"], &report["parts"][0]["part"]), (&49.into(), &"train".into()));

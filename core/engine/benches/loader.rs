@@ -1,17 +1,17 @@
-//! Images per second from files to normalised batches, next to torchvision and Pillow if a Python
-//! with both is given.
+//! Measures images per second from files to normalised batches, and compares with torchvision and Pillow
+//! if `PEER_PYTHON` has them.
 //!
 //! ```text
 //! PEER_PYTHON=venv/bin/python taskset -c 0 cargo bench -p curricle-engine --bench loader -- FOLDER
 //! PEER_PYTHON=venv/bin/python cargo bench -p curricle-engine --bench loader -- FOLDER --threads 2
 //! ```
 //!
-//! The folder has one folder of JPEG files for each class; without one, 400 pictures of 500 × 375
-//! pixels are drawn. Both sides cut the same kind of random parts of 224 pixels out of the same
-//! files, in batches of 64, and turn them into normalised floats. They take turns, so that a busy
-//! machine is busy for both; ratios are of medians. `taskset` gives both the same single core;
-//! with `--threads N` the other side has N worker processes. `--shrink N` sets `images.shrink`, of
-//! which the other side knows nothing. `benches/loader_peer.py` is the other side.
+//! FOLDER has one subfolder of JPEG files per class; without FOLDER, 400 images of 500 × 375 pixels are
+//! generated. Both sides take random resized crops of 224 pixels from the same files, in batches of 64,
+//! and normalise them. They alternate, so that other load on the machine affects both; ratios are of
+//! medians. `taskset` gives both the same single core; with `--threads N` the torchvision side has N
+//! worker processes. `--shrink N` sets `images.shrink`, which torchvision does not have.
+//! `benches/loader_peer.py` is the torchvision side.
 
 use curricle_engine::data::{self, View};
 use curricle_engine::device;
@@ -83,17 +83,17 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pictures with something to see at all scales.
+/// Generates images with structure at all scales.
 fn draw(folder: &Path) -> Result<PathBuf, Failure> {
     for class in 0..4u32 {
         std::fs::create_dir(folder.join(class.to_string()))?;
         for sample in 0..100u32 {
-            let picture = image::RgbImage::from_fn(500, 375, |x, y| {
+            let image = image::RgbImage::from_fn(500, 375, |x, y| {
                 let (x, y) = (x as f32 / 50.0, y as f32 / 50.0);
                 let wave = |a: f32, b: f32| ((a * x + b * y + sample as f32).sin() + (a * x * y / 3.0).cos()) * 60.0;
                 image::Rgb([wave(1.0, 2.0), wave(3.0, 0.5), wave(0.3, 7.0)].map(|v| (128.0 + v) as u8))
             });
-            picture.save(folder.join(format!("{class}/{sample}.jpg")))?;
+            image.save(folder.join(format!("{class}/{sample}.jpg")))?;
         }
     }
     Ok(folder.to_path_buf())
@@ -122,6 +122,6 @@ impl Peer {
         writeln!(self.input, "again")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        line.trim().parse().map_err(|_| "the other side ended without an answer".into())
+        line.trim().parse().map_err(|_| "the peer gave no answer".into())
     }
 }

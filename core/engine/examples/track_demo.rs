@@ -1,4 +1,4 @@
-//! Writes the log folders of three pretended runs, to look at in TensorBoard:
+//! Writes the log folders of three simulated runs, to view in TensorBoard:
 //!
 //! ```text
 //! cargo run --release -p curricle-engine --example track_demo

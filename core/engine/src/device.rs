@@ -1,4 +1,4 @@
-//! Where tensors live: the choice of a device, and what stands in its way.
+//! Device selection.
 
 pub mod cuda;
 mod heap;
@@ -26,7 +26,7 @@ pub enum DeviceChoice {
     Auto,
     /// The CPU.
     Cpu,
-    /// The CUDA device of that number, and an error if there is none.
+    /// The CUDA device with this index; an error if it does not exist.
     Cuda(usize),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// The device's name as a user would type it.
+/// The device's name as `--device` spells it.
 pub fn name(device: Device) -> String {
     match device {
         Device::Cpu => "cpu".into(),
@@ -66,10 +66,10 @@ pub fn name(device: Device) -> String {
     }
 }
 
-/// Turns the choice into a device that works.
+/// Turns the choice into a working device.
 ///
-/// Must come before the first use of libtorch: libtorch looks once for its CUDA half and
-/// remembers for ever that there was none.
+/// Call this before the first use of libtorch: libtorch looks for its CUDA library only once, and never
+/// finds it if it is loaded later.
 pub fn resolve(choice: DeviceChoice) -> Result<Device> {
     match choice {
         DeviceChoice::Cpu => Ok(Device::Cpu),
@@ -82,20 +82,20 @@ pub fn resolve(choice: DeviceChoice) -> Result<Device> {
 }
 
 fn automatic() -> Device {
-    // Loading the CUDA libraries takes seconds, in vain where no driver is. A library that is
-    // there already has been preloaded on purpose.
+    // Loading the CUDA libraries takes seconds and is useless without a driver. A library that is
+    // already loaded was preloaded on purpose.
     if !cuda::is_loaded() && cuda::driver().library.is_err() {
-        tracing::info!("device `cpu`: there is no NVIDIA driver");
+        tracing::info!("using `cpu`: there is no NVIDIA driver");
         return Device::Cpu;
     }
     match cuda::probe().device(0) {
         Ok(device) => {
-            tracing::info!("device `{}`: it works", name(device));
+            tracing::info!("using `{}`", name(device));
             device
         }
-        // There is a driver, so the user very likely has a GPU and expects it to be used.
+        // With a driver installed, the user very likely has a GPU and expects it to be used.
         Err(why) => {
-            tracing::warn!("device `cpu`, although there is an NVIDIA driver: {why}");
+            tracing::warn!("using `cpu` although there is an NVIDIA driver: {why}");
             Device::Cpu
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_read_as_they_are_written() {
+    fn device_choices_round_trip_through_their_names() {
         for (text, choice) in [
             ("auto", DeviceChoice::Auto),
             ("cpu", DeviceChoice::Cpu),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_the_alternatives() {
+    fn an_unknown_device_is_refused_with_the_alternatives() {
         for text in ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", "cuda:99999", "cuda0"] {
             let message = text.parse::<DeviceChoice>().unwrap_err();
             assert!(message.contains(&format!("`{text}`")) && message.contains("`cuda:N`"), "{message}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_needs_nothing() {
+    fn the_cpu_is_always_available() {
         assert_eq!(resolve(DeviceChoice::Cpu).unwrap(), Device::Cpu);
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at everything a run depends on outside the recipe, and says what is wrong with it.
+//! `curricle doctor`: checks everything outside the recipe that a run depends on.
 
 mod checks;
 mod text;
@@ -8,78 +8,78 @@ use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// The version of the report's JSON form.
+/// Version of the JSON report.
 const FORMAT: u32 = 1;
 
-/// What `curricle doctor` found.
+/// The report of `curricle doctor`.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Version of this form.
+    /// Version of this format.
     pub format: u32,
     /// Whether nothing is broken. Warnings do not count.
     pub ok: bool,
-    /// Versions of the program and its parts.
+    /// Versions of the program and its dependencies.
     pub versions: Versions,
-    /// The libtorch that was loaded.
+    /// The loaded libtorch.
     pub libtorch: Libtorch,
-    /// Devices that work, as `--device` takes them.
+    /// Working devices, as `--device` spells them.
     pub devices: Vec<String>,
-    /// The device that `--device auto` takes.
+    /// The device that `--device auto` selects.
     pub auto: String,
-    /// What there is of CUDA.
+    /// The state of CUDA.
     pub cuda: CudaReport,
-    /// How many threads compute.
+    /// CPUs and threads.
     pub threads: Threads,
-    /// The current folder and the space in it.
+    /// The current folder and its free space.
     pub disk: Disk,
     /// Where output goes.
     pub terminal: Terminal,
-    /// What is wrong, the worst first.
+    /// Problems found, worst first.
     pub problems: Vec<Problem>,
 }
 
-/// Versions of the program and its parts.
+/// Versions of the program and its dependencies.
 #[derive(Debug, Serialize)]
 pub struct Versions {
     /// The program.
     pub curricle: &'static str,
-    /// The binding to libtorch.
+    /// The libtorch bindings.
     pub tch: &'static str,
-    /// The compiler the program was built with.
+    /// The compiler that built the program.
     pub rustc: &'static str,
 }
 
-/// The libtorch that was loaded.
+/// The loaded libtorch.
 #[derive(Debug, Serialize)]
 pub struct Libtorch {
-    /// The version the program was written for.
+    /// The version the program requires.
     pub wanted: &'static str,
-    /// The version that was found.
+    /// The version found.
     pub found: Option<String>,
     /// The folder it was loaded from.
     pub folder: Option<PathBuf>,
 }
 
-/// What there is of CUDA.
+/// The state of CUDA.
 #[derive(Debug, Serialize)]
 pub struct CudaReport {
     /// Whether the NVIDIA driver's library loads.
     pub driver: bool,
     /// The loader's message if it does not.
     pub driver_message: Option<String>,
-    /// The kernel module's description of itself.
+    /// The kernel module's version string.
     pub driver_version: Option<String>,
-    /// Models of the GPUs that the kernel module knows.
+    /// Models of the GPUs that the kernel module lists.
     pub gpus: Vec<String>,
     /// Whether libtorch's CUDA libraries load.
     pub libraries: bool,
     /// The loader's message if they do not.
     pub libraries_message: Option<String>,
-    /// Devices that libtorch sees, working or not.
+    /// Number of devices that libtorch sees, working or not.
     pub devices: usize,
 }
 
-/// How many threads compute.
+/// CPUs and threads.
 #[derive(Debug, Serialize)]
 pub struct Threads {
     /// Logical CPUs this process may use.
@@ -90,14 +90,14 @@ pub struct Threads {
     pub omp_num_threads: Option<String>,
 }
 
-/// A folder and the space in it.
+/// A folder and its free space.
 #[derive(Debug, Serialize)]
 pub struct Disk {
     /// The folder.
     pub folder: PathBuf,
-    /// Free bytes, if the system tells.
+    /// Free bytes, if the system reports them.
     pub free_bytes: Option<u64>,
-    /// Whether files can be made there.
+    /// Whether files can be created there.
     pub writable: bool,
 }
 
@@ -124,7 +124,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Something wrong, and what to do about it.
+/// A problem and its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// How bad it is.
@@ -145,9 +145,9 @@ impl Problem {
     }
 }
 
-/// Looks at everything. `needed` is the device that has to work; for `auto` the CPU is enough.
+/// Runs all checks. `needed` is the device that must work; for `auto` the CPU is enough.
 ///
-/// Must come before the first use of libtorch, as [`device::resolve`] must.
+/// Call this before the first use of libtorch, for the same reason as [`device::resolve`].
 pub fn examine(needed: DeviceChoice) -> Report {
     let driver = cuda::driver();
     let found = cuda::probe();

@@ -10,6 +10,6 @@ fn libtorch_and_rayon_get_the_same_number_once() {
 
     assert_eq!(set_threads(Some(3)).unwrap(), 3, "setting the same number again is allowed");
     let message = set_threads(Some(2)).unwrap_err().to_string();
-    assert!(message.contains("3 threads are at work already"), "{message}");
+    assert!(message.contains("the number of threads is already 3"), "{message}");
     assert_eq!(tch::get_num_threads(), 3, "a refused change has no effect");
 }

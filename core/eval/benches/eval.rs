@@ -1,4 +1,4 @@
-//! Speed and memory of the evaluation, next to faiss if a Python with faiss is given.
+//! Measures the speed and memory of evaluation, and compares with faiss if `PEER_PYTHON` has it.
 //!
 //! ```text
 //! cargo bench -p curricle-engine --bench eval
@@ -6,11 +6,11 @@
 //! cargo bench -p curricle-engine --bench eval -- memory
 //! ```
 //!
-//! Both sides work on the same data with the same number of threads, taking turns, so that a busy
-//! machine is busy for both; ratios are of medians. `benches/eval_peer.py` is the other side. If faiss takes
-//! several times as long, its OpenBLAS may not know the processor: set `OPENBLAS_CORETYPE`, e.g. to `SkylakeX`.
-//! `memory` evaluates a set of the size of SOP's test part and prints the peak above the
-//! embeddings and what the process took before there were any.
+//! Both sides use the same data and number of threads, and alternate, so that other load on the machine
+//! affects both; ratios are of medians. `benches/eval_peer.py` is the faiss side. If faiss takes several
+//! times as long, its OpenBLAS may not recognise the CPU: set `OPENBLAS_CORETYPE`, e.g. to `SkylakeX`.
+//! `memory` evaluates a set of the size of SOP's test split and prints the peak memory above the
+//! embeddings and the process's initial memory.
 
 use curricle_eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
 use std::io::{BufRead, BufReader, Write};
@@ -84,7 +84,7 @@ fn median(times: &mut [f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Gaussian classes: centres of standard deviation 1, samples of 1.5 around them, on the sphere.
+/// Gaussian classes on the unit sphere: centres with standard deviation 1, samples around them with 1.5.
 fn classes(samples: i64, classes: i64) -> (Tensor, Vec<i64>) {
     tch::manual_seed(0);
     let options = (Kind::Float, Device::Cpu);
@@ -101,12 +101,12 @@ fn classes(samples: i64, classes: i64) -> (Tensor, Vec<i64>) {
 
 fn memory() -> Result<(), Failure> {
     let (samples, class_count) = (60_502, 11_316);
-    // Loads what libtorch loads on first use.
+    // Trigger what libtorch loads on first use.
     let _ = classes(2_000, 10).0.square().sum(Kind::Float);
     let baseline = status("VmRSS:")? * 1024 + (samples * DIM * 4) as u64;
     let (x, labels) = classes(samples, class_count);
     let measure = |what: &str, work: &dyn Fn() -> Result<(), Failure>| -> Result<(), Failure> {
-        fs_err::write("/proc/self/clear_refs", "5")?; // the peak starts again from what is used now
+        fs_err::write("/proc/self/clear_refs", "5")?; // resets the peak to the current usage
         let start = Instant::now();
         work()?;
         let seconds = start.elapsed().as_secs_f64();
@@ -121,7 +121,7 @@ fn memory() -> Result<(), Failure> {
             Ok(())
         })?;
     }
-    // Later iterations need less than the first ones.
+    // Later iterations need less memory than the first ones.
     let options = KmeansOptions { clusters: class_count as usize, iterations: 2, ..KmeansOptions::default() };
     measure("two iterations of k-means", &|| {
         kmeans(&x, &options)?;
@@ -129,14 +129,14 @@ fn memory() -> Result<(), Failure> {
     })
 }
 
-/// Kilobytes the system reports for this process.
+/// A field of `/proc/self/status`, in kilobytes.
 fn status(field: &str) -> Result<u64, Failure> {
     let text = fs_err::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|l| l.strip_prefix(field)).ok_or("no such field in /proc/self/status")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// The other side, waiting for tasks on its standard input.
+/// The faiss process, which reads tasks from its standard input.
 struct Peer {
     process: Child,
     tasks: ChildStdin,
@@ -159,7 +159,7 @@ impl Peer {
         Ok(Self { process, tasks, answers })
     }
 
-    /// Seconds taken and what came out.
+    /// The seconds taken and the result.
     fn run(&mut self, task: &str) -> Result<(f64, f64), Failure> {
         writeln!(self.tasks, "{task}")?;
         self.tasks.flush()?;

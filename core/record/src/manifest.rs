@@ -76,41 +76,41 @@ impl Manifest {
     }
 }
 
-/// Names that are shown of a longer list.
+/// Number of names shown of a longer list.
 const SHOWN: usize = 5;
 
-/// Where the weights of a network came from, and how they fitted.
+/// Where the weights of a network came from, and which tensors matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightsReport {
     /// The file.
     pub path: PathBuf,
-    /// Its contents.
+    /// Hash of its contents.
     pub sha256: String,
-    /// Tensors of the network, all of which were in the file.
+    /// Number of tensors in the network, all of which were in the file.
     pub matched: usize,
-    /// What stands before the network's names in the file, such as `module.`.
+    /// The prefix of the network's names in the file, such as `module.`.
     pub prefix: String,
-    /// Tensors of the file that the network has no place for, such as those of a classifier.
+    /// Tensors in the file that the network does not use, such as those of a classifier.
     pub left_over: Vec<String>,
-    /// How many of these lie within modules of the network, rather than in a classifier behind it: the file
-    /// is of a larger network.
+    /// How many of these are inside modules of the network rather than in a classifier: if any, the file is
+    /// from a larger network.
     #[serde(default)]
     pub left_over_inside: usize,
 }
 
 impl WeightsReport {
-    /// One sentence on what matched and what was left over.
+    /// A one-line summary of matched and unused tensors.
     pub fn sentence(&self) -> String {
-        let below = if self.prefix.is_empty() { String::new() } else { format!(" below `{}`", self.prefix) };
+        let below = if self.prefix.is_empty() { String::new() } else { format!(" under `{}`", self.prefix) };
         let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
         for name in &self.left_over {
             *modules.entry(name.rsplit_once('.').map_or(name.as_str(), |(module, _)| module)).or_default() += 1;
         }
         let modules: Vec<_> = modules.iter().map(|(module, count)| format!("`{module}` ({count})")).collect();
         let rest = match modules.len() {
-            0 => "nothing was left over".to_string(),
-            count if count <= SHOWN => format!("left over: {}", modules.join(", ")),
-            count => format!("left over: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
+            0 => "none unused".to_string(),
+            count if count <= SHOWN => format!("unused: {}", modules.join(", ")),
+            count => format!("unused: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
         };
         format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
     }

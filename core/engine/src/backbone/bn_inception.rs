@@ -1,15 +1,16 @@
-//! BN-Inception (Ioffe & Szegedy, ICML 2015), the network of most published tables of the field,
-//! with the layers and names of the ImageNet weights of pretrainedmodels, which came from Caffe:
-//! convolutions have a bias beside their batch norm, max-pooling rounds up.
+//! BN-Inception (Ioffe & Szegedy, ICML 2015), the most common backbone in published results.
+//!
+//! Layers and names follow the ImageNet weights of pretrainedmodels, which came from Caffe:
+//! convolutions have a bias as well as batch norm, and max-pooling rounds up.
 
 use super::layers::{Activation, Block, Scope, conv, halve};
 use tch::Tensor;
 use tch::nn::{self, ModuleT};
 
-/// Channels of the last map.
+/// Channels of the last feature map.
 pub(super) const FEATURES: i64 = 1024;
 
-/// One inception module. A branch is given by the channels of its convolutions, one after another.
+/// One inception module. A branch is given by the channels of its successive convolutions.
 struct Module {
     name: &'static str,
     one: Option<i64>,
@@ -18,14 +19,14 @@ struct Module {
     pool: Pool,
 }
 
-/// The branch that pools.
+/// The pooling branch.
 #[derive(Debug, Clone, Copy)]
 enum Pool {
-    /// Average of 3×3, then a 1×1 convolution of so many channels.
+    /// 3×3 average pooling, then a 1×1 convolution with this number of channels.
     Average(i64),
-    /// Maximum of 3×3, then a 1×1 convolution of so many channels.
+    /// 3×3 max-pooling, then a 1×1 convolution with this number of channels.
     Maximum(i64),
-    /// Every branch halves the map; this one does it by maximum and has no convolution.
+    /// 3×3 max-pooling with stride 2 and no convolution; the other branches have stride 2 too.
     Halve,
 }
 
@@ -107,7 +108,7 @@ impl ModuleT for Inception {
         let run = |branch: &Vec<Block>| branch.iter().fold(x.shallow_clone(), |x, block| block.forward_t(&x, train));
         let mut parts: Vec<Tensor> = self.branches.iter().map(run).collect();
         let pooled = match self.pool {
-            // The zeros around the map count, as in Caffe.
+            // Padding counts towards the average, as in Caffe.
             Pool::Average(_) => x.avg_pool2d(3, 1, 1, true, true, None),
             Pool::Maximum(_) => x.max_pool2d(3, 1, 1, 1, true),
             Pool::Halve => halve(x, 0, true),

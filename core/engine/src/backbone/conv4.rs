@@ -1,5 +1,5 @@
-//! Four blocks of 3×3 convolution, batch norm, ReLU and 2×2 max-pooling: the usual network for
-//! small images in few-shot and metric learning.
+//! Conv4, the usual network for small images in few-shot and metric learning: four blocks of 3×3
+//! convolution, batch norm, ReLU and 2×2 max-pooling.
 
 use super::network::Network;
 use tch::nn::{self, ModuleT};
@@ -7,7 +7,7 @@ use tch::nn::{self, ModuleT};
 /// Four halvings must leave at least one pixel.
 pub(super) const SMALLEST_IMAGE: i64 = 16;
 
-/// Side of the map that is flattened into features; 2 is what 32-pixel images end with.
+/// Side of the feature map that is flattened; 2 is what 32-pixel images end with.
 const MAP: i64 = 2;
 
 pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
@@ -15,14 +15,14 @@ pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
     for block in 0..4 {
         let path = path / format!("block{}", block + 1);
         let input = if block == 0 { channels } else { width };
-        // Batch norm follows, so a bias would do nothing.
+        // Batch norm follows, so a bias would have no effect.
         let conv = nn::ConvConfig { padding: 1, bias: false, ..Default::default() };
-        // tch starts the scale at random numbers in [0, 1]; PyTorch and everybody else at 1.
+        // tch initialises the scale to random numbers in [0, 1], PyTorch to 1.
         let norm = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..Default::default() };
         blocks = blocks
             .add(nn::conv2d(&path / "conv", input, width, 3, conv))
             .add(nn::batch_norm2d(&path / "norm", width, norm))
-            // The same as the other way round, gradients included, on a quarter of the numbers.
+            // Equivalent to ReLU before pooling, gradients included, on a quarter of the values.
             .add_fn(|x| x.max_pool2d(2, 2, 0, 1, false).relu());
     }
     let module = nn::func_t(move |x, train| blocks.forward_t(x, train).adaptive_avg_pool2d([MAP, MAP]).flatten(1, -1));

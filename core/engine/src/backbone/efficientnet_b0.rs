@@ -4,10 +4,10 @@ use super::layers::{Activation, Block, Scope, conv};
 use tch::nn::{self, Module, ModuleT};
 use tch::{Kind, Tensor};
 
-/// Channels of the last map.
+/// Channels of the last feature map.
 pub(super) const FEATURES: i64 = 1280;
 
-/// Share of samples for which the last block is left out in training; earlier ones less, linearly.
+/// Stochastic depth: the drop probability of the last block, which decreases linearly towards the first.
 const DROPPED: f64 = 0.2;
 
 /// Expansion, kernel, first stride, channels and blocks of each stage.
@@ -93,7 +93,7 @@ impl ModuleT for MbConv {
     }
 }
 
-/// Drops the whole block for some samples, and scales the others up so that the mean stays.
+/// Drops the whole block for some samples, and scales the others up to preserve the mean.
 fn stochastic_depth(x: &Tensor, dropped: f64) -> Tensor {
     let kept = 1.0 - dropped;
     let mut mask = Tensor::empty([x.size()[0], 1, 1, 1], (Kind::Float, x.device()));

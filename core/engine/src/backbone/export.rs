@@ -1,4 +1,4 @@
-//! Models for use outside: TorchScript, and tensors under their original names.
+//! Model export: TorchScript, and tensors under their original names.
 
 use super::{BACKBONE, Model};
 use crate::{Error, Result};
@@ -8,19 +8,19 @@ use std::path::Path;
 use tch::{CModule, Device, Kind, Tensor};
 
 impl Model {
-    /// Unit-norm embeddings of pictures in [0, 1] (f32, RGB), or of features as they are.
+    /// Unit-norm embeddings of images in [0, 1] (f32, RGB), or of features.
     pub fn forward_unit(&self, inputs: &Tensor) -> Tensor {
         let inputs = if self.takes_images { self.normalise.unit(inputs) } else { inputs.shallow_clone() };
         self.embedded(&self.network.forward_t(&inputs, false))
     }
 
-    /// Writes the whole model, normalisation of pixels included, as TorchScript: f32 pictures
+    /// Writes the whole model, including pixel normalisation, as TorchScript: f32 images
     /// `[B, C, H, W]` in [0, 1] (or features) in, unit-norm embeddings out. `example` is the shape of
-    /// one input; any number of them will do later.
+    /// one input; the exported model accepts any batch size.
     ///
-    /// The model must be on the CPU, and cannot be trained any more afterwards.
+    /// The model must be on the CPU, and cannot be trained afterwards.
     pub fn save_torchscript(&mut self, path: &Path, example: &[i64]) -> Result<()> {
-        // What a trace reads from elsewhere becomes a constant, and constants have no gradients.
+        // Tracing turns parameters into constants, which must not require gradients.
         self.variables.freeze();
         let _no_grad = tch::no_grad_guard();
         let traced = |source| Error::Torch { during: "writing TorchScript", source };
@@ -35,7 +35,7 @@ impl Model {
         Ok(files::write(path, &bytes)?)
     }
 
-    /// All tensors, those of the network under the names their originals have.
+    /// All tensors, those of the backbone under their original names.
     pub fn original_tensors(&self) -> Vec<(String, Tensor)> {
         let original = |name: &str| name.strip_prefix(BACKBONE).unwrap_or(name).to_string();
         self.tensors().into_iter().map(|named| (original(&named.name), named.tensor)).collect()

@@ -1,7 +1,7 @@
-//! Initial parameters, the same for a seed on every machine and device.
+//! Initial parameters, which depend only on the seed and not on the machine or device.
 //!
-//! The layers' own initialisation draws from libtorch's global generator, so it depends on what
-//! was drawn before and on the order of construction. Here every tensor has a stream of its own,
+//! The default initialisation of layers draws from libtorch's global generator, so it depends on
+//! earlier draws and on the order of construction. Here every tensor has its own random stream,
 //! named after it.
 
 use curricle_rng as rng;
@@ -10,17 +10,17 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use tch::Tensor;
 
-/// How weights are drawn.
+/// The initialisation scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// Uniform on ±1/√fan_in, biases too: PyTorch's default for linear and convolutional layers.
     Default,
-    /// Normal with variance 2/fan_out, biases 0: torchvision's for networks with ReLU.
+    /// Normal with variance 2/fan_out, biases 0: torchvision's default for networks with ReLU.
     KaimingFanOut,
 }
 
-/// Draws every weight of two or more dimensions whose name begins with `prefix`, and the bias
-/// beside it. Other tensors (batch norm) keep the constants their layers gave them.
+/// Draws every weight of two or more dimensions whose name starts with `prefix`, and its bias. Other
+/// tensors (batch norm) keep the constants their layers set.
 pub(super) fn draw(variables: &HashMap<String, Tensor>, prefix: &str, scheme: Scheme, seed: u64) {
     for (name, weight) in variables.iter().filter(|(name, _)| name.starts_with(prefix)) {
         let size = weight.size();

@@ -1,13 +1,13 @@
-//! What the networks are made of: convolutions, batch norm that can be frozen, activations.
+//! Building blocks of the networks: convolutions, batch norm that can be frozen, activations.
 
 use std::fmt::Display;
 use tch::Tensor;
 use tch::nn::{self, Module, ModuleT};
 
-/// Keeps batch norm from dividing by zero; torchvision's networks have it too.
+/// Keeps batch norm from dividing by zero; the same value as in torchvision.
 const EPSILON: f64 = 1e-5;
 
-/// A place in the tree of parameter names, and what holds for every layer below it.
+/// A prefix of parameter names, and the settings of all layers below it.
 #[derive(Debug, Clone)]
 pub(super) struct Scope<'a> {
     path: nn::Path<'a>,
@@ -26,7 +26,7 @@ pub(super) struct Conv {
     pub bias: bool,
 }
 
-/// A convolution without bias that keeps the size of the map, unless told otherwise.
+/// A convolution without bias that preserves the map size, unless changed.
 pub(super) fn conv(input: i64, output: i64, kernel: i64) -> Conv {
     Conv { input, output, kernel, stride: 1, padding: (kernel - 1) / 2, groups: 1, bias: false }
 }
@@ -44,7 +44,7 @@ impl Conv {
         Self { bias: true, ..self }
     }
 
-    /// Each channel by itself.
+    /// One group per channel.
     pub fn depthwise(self) -> Self {
         Self { groups: self.input, ..self }
     }
@@ -55,14 +55,14 @@ impl<'a> Scope<'a> {
         Self { path, frozen_norm }
     }
 
-    /// A place further down: `features.0`.
+    /// A nested scope, e.g. `features.0`.
     pub fn at(&self, name: impl Display) -> Self {
-        // tch wants the parts one by one.
+        // tch takes the components one by one.
         let path = name.to_string().split('.').fold(self.path.clone(), |path, part| path / part);
         Self { path, ..self.clone() }
     }
 
-    /// A convolution whose tensors lie right here. They are filled later, see `init`.
+    /// A convolution with its tensors in this scope. They are initialised later, see `init`.
     pub fn conv(&self, conv: Conv) -> nn::Conv2D {
         let config = nn::ConvConfig {
             stride: conv.stride,
@@ -75,9 +75,9 @@ impl<'a> Scope<'a> {
         nn::conv2d(&self.path, conv.input, conv.output, conv.kernel, config)
     }
 
-    /// Batch norm whose tensors lie right here.
+    /// Batch norm with its tensors in this scope.
     pub fn norm(&self, channels: i64) -> Norm {
-        // tch starts the scale at random numbers in [0, 1]; PyTorch and everybody else at 1.
+        // tch initialises the scale to random numbers in [0, 1], PyTorch to 1.
         let config = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), eps: EPSILON, ..Default::default() };
         let inner = nn::batch_norm2d(&self.path, channels, config);
         if self.frozen_norm {
@@ -88,14 +88,14 @@ impl<'a> Scope<'a> {
         Norm { inner, frozen: self.frozen_norm }
     }
 
-    /// Convolution, batch norm and activation; the first two under names of their own.
+    /// Convolution, batch norm and activation; `names` are those of the first two.
     pub fn block(&self, names: (&str, &str), layer: Conv, activation: Activation) -> Block {
         let (conv, norm) = (self.at(names.0).conv(layer), self.at(names.1).norm(layer.output));
         Block { layer, conv, norm, activation }
     }
 }
 
-/// Batch norm. Frozen, it uses its running statistics in training too, and neither they nor scale
+/// Batch norm. If frozen, it uses its running statistics in training too, and neither they nor scale
 /// and shift change.
 #[derive(Debug)]
 pub(super) struct Norm {
@@ -110,7 +110,7 @@ impl ModuleT for Norm {
 }
 
 impl Norm {
-    /// Whether it is a fixed scale and shift of each channel.
+    /// Whether it is a fixed scale and shift per channel.
     fn is_fixed(&self, train: bool) -> bool {
         self.frozen || !train
     }
@@ -125,7 +125,7 @@ impl Norm {
     }
 }
 
-/// What follows a batch norm.
+/// The activation after a batch norm.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Activation {
     None,
@@ -135,7 +135,7 @@ pub(super) enum Activation {
 }
 
 impl Activation {
-    /// Works in place where that is possible: the argument is not to be used again.
+    /// Works in place where possible.
     pub fn apply(self, mut x: Tensor) -> Tensor {
         match self {
             Activation::None => x,
@@ -164,8 +164,8 @@ impl ModuleT for Block {
 }
 
 impl Block {
-    /// A fixed norm is part of the convolution: its kernels are scaled instead of the maps, which are far
-    /// larger. The same function with the same gradients.
+    /// Folds a fixed norm into the convolution: the kernels are scaled instead of the maps, which are far
+    /// larger. The function and its gradients are the same.
     fn folded(&self, x: &Tensor) -> Tensor {
         let (scale, shift) = self.norm.scale_and_shift();
         let shift = self.conv.bs.as_ref().map_or_else(|| shift.shallow_clone(), |bs| bs * &scale + &shift);
@@ -186,7 +186,7 @@ mod tests {
     use tch::{Device, Kind};
 
     #[test]
-    fn a_folded_norm_is_the_same_function_with_the_same_gradients() {
+    fn folding_a_norm_changes_neither_outputs_nor_gradients() {
         tch::manual_seed(0);
         let variables = nn::VarStore::new(Device::Cpu);
         let layer = conv(4, 6, 3).with_stride(2).with_bias();

@@ -1,10 +1,10 @@
-//! MobileNet-V2 (Sandler et al., CVPR 2018) of width 1.
+//! MobileNet-V2 (Sandler et al., CVPR 2018), width multiplier 1.
 
 use super::layers::{Activation, Block, Scope, conv};
 use tch::Tensor;
 use tch::nn::{self, ModuleT};
 
-/// Channels of the last map.
+/// Channels of the last feature map.
 pub(super) const FEATURES: i64 = 1280;
 
 /// Expansion, channels, blocks and first stride of each stage.

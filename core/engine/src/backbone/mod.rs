@@ -1,4 +1,4 @@
-//! Networks and their embedding layer.
+//! Models: a backbone and its embedding layer.
 
 mod bn_inception;
 mod compute;
@@ -35,10 +35,10 @@ use std::collections::HashMap;
 use tch::nn::{self, Module, ModuleT};
 use tch::{Device, Kind, Tensor};
 
-/// What stands before the names of a network's tensors.
+/// Name prefix of the backbone's tensors.
 const BACKBONE: &str = "backbone.";
 
-/// A network with its embedding layer: inputs in, unit-norm embeddings out.
+/// A backbone with its embedding layer: inputs in, unit-norm embeddings out.
 #[derive(Debug)]
 pub struct Model {
     variables: nn::VarStore,
@@ -61,8 +61,8 @@ pub struct NamedTensor {
 }
 
 impl Model {
-    /// Builds a network for inputs of this layout. Its initial parameters depend on `seed` and on
-    /// the pretrained weights alone: not on the loss, the device or what was drawn before.
+    /// Builds a model for inputs of this layout. Its initial parameters depend only on `seed` and the
+    /// pretrained weights, not on the loss, the device or earlier random numbers.
     pub fn build(
         backbone: &BackboneRecipe,
         embedding: &EmbeddingRecipe,
@@ -90,7 +90,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Builds a network and gives it the tensors of another model, by name.
+    /// Builds a model and copies saved tensors into it, by name.
     pub fn restore(
         backbone: &BackboneRecipe,
         embedding: &EmbeddingRecipe,
@@ -101,10 +101,11 @@ impl Model {
         let mut model = Self::blank(backbone, embedding, layout)?;
         let _no_grad = tch::no_grad_guard();
         for NamedTensor { name, mut tensor } in model.tensors() {
-            let saved = tensors.get(&name).ok_or_else(|| Error::Failed(format!("the model has no tensor `{name}`")))?;
+            let saved =
+                tensors.get(&name).ok_or_else(|| Error::Failed(format!("the saved model has no tensor `{name}`")))?;
             if saved.size() != tensor.size() {
                 let (found, wanted) = (saved.size(), tensor.size());
-                return Err(Error::Failed(format!("the model's `{name}` has shape {found:?} instead of {wanted:?}")));
+                return Err(Error::Failed(format!("the saved `{name}` has shape {found:?} instead of {wanted:?}")));
             }
             tensor.copy_(saved);
         }
@@ -112,7 +113,7 @@ impl Model {
         Ok(model)
     }
 
-    /// A model on the CPU whose parameters have no values to speak of.
+    /// A model on the CPU with uninitialised parameters.
     fn blank(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe, layout: Layout) -> Result<Self> {
         let variables = nn::VarStore::new(Device::Cpu);
         let Network { module, features } = network::build(backbone, layout, &(variables.root() / "backbone"))?;
@@ -133,7 +134,7 @@ impl Model {
         self.normalise.move_to(device);
     }
 
-    /// Changes how the network computes. Names, values and shapes of parameters stay.
+    /// Changes how the network computes. Names, values and shapes of parameters do not change.
     pub fn set_compute(&mut self, compute: Compute) {
         self.compute = compute;
         let _no_grad = tch::no_grad_guard();
@@ -143,13 +144,13 @@ impl Model {
         }
     }
 
-    /// Unit-norm embeddings `[B, D]` of a batch of pictures (u8) or features (f32).
+    /// Unit-norm embeddings `[B, D]` of a batch of images (u8) or features (f32).
     pub fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
         self.embedded(&self.features(inputs, train))
     }
 
-    /// What the embedding layer sees of a batch `[B, F]`, in f32. Features that were computed before
-    /// pass through as they are.
+    /// The embedding layer's inputs for a batch, `[B, F]` in f32. Precomputed features pass through
+    /// unchanged.
     pub fn features(&self, inputs: &Tensor, train: bool) -> Tensor {
         let _autocast = self.compute.autocast(self.device());
         if !self.takes_images {
@@ -158,7 +159,7 @@ impl Model {
         if inputs.kind() != Kind::Uint8 {
             return inputs.shallow_clone();
         }
-        // The bytes are arranged first, which is cheaper than arranging numbers.
+        // Bytes are rearranged first, which is cheaper than rearranging floats.
         let pixels = self.compute.arrange(&self.normalise.pixels(&self.compute.arrange(inputs)));
         let forward = |train| self.network.forward_t(&pixels, train).to_kind(Kind::Float);
         if self.resting { tch::no_grad(|| forward(false)) } else { forward(train) }
@@ -174,13 +175,13 @@ impl Model {
         raw / length
     }
 
-    /// Lets the network rest, or wakes it up again: at rest none of its parameters and statistics
-    /// change, it behaves as in evaluation, and no gradients are computed for it.
+    /// Freezes or unfreezes the backbone: while frozen, its parameters and statistics do not change, it runs
+    /// in evaluation mode, and it gets no gradients.
     pub fn rest(&mut self, resting: bool) {
         self.resting = resting;
     }
 
-    /// Takes the network's parameters out of training for good.
+    /// Freezes the backbone permanently.
     pub fn freeze(&mut self) {
         self.resting = true;
         for named in self.tensors().iter().filter(|named| named.name.starts_with(BACKBONE)) {
@@ -188,18 +189,18 @@ impl Model {
         }
     }
 
-    /// Embeddings of all samples, computed batch by batch without gradients.
+    /// Embeddings of all samples, computed in batches without gradients.
     pub fn embed(&self, inputs: &Inputs, batch_size: i64) -> Result<Tensor> {
         self.embed_with(inputs, batch_size, |_, _| ())
     }
 
-    /// The same; `progress` is told how many samples are done, of how many.
+    /// The same; `progress` receives the number of samples done and the total.
     pub fn embed_with(&self, inputs: &Inputs, batch_size: i64, progress: impl FnMut(usize, usize)) -> Result<Tensor> {
         self.evaluated(inputs, batch_size, |batch| self.forward(batch, false), progress)
     }
 
-    /// What the embedding layer sees of all samples, as inputs to go on with: the network leaves
-    /// them as they are. Only for a network that does not change any more.
+    /// Precomputes the embedding layer's inputs for all samples. Used as inputs, they skip the backbone. Only
+    /// valid while the backbone is frozen.
     pub fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
         self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
     }
@@ -226,12 +227,12 @@ impl Model {
         Tensor::f_cat(&parts, 0).map_err(|e| torch(e.into()))
     }
 
-    /// Where the parameters are.
+    /// The device of the parameters.
     pub fn device(&self) -> Device {
         self.variables.device()
     }
 
-    /// The pretrained weights, if there are any.
+    /// The report on the pretrained weights, if any.
     pub fn weights(&self) -> Option<&WeightsReport> {
         self.weights.as_ref()
     }
@@ -245,7 +246,7 @@ impl Model {
     }
 }
 
-/// The names of all tensors that a model of this recipe has.
+/// The names of all tensors in a model of this recipe.
 pub fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
     let layout = match backbone {
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => Layout::Features { size: 1 },
@@ -254,7 +255,7 @@ pub fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> R
     Ok(Model::blank(backbone, embedding, layout)?.tensors().into_iter().map(|named| named.name).collect())
 }
 
-/// What a network's pixels go through: as the recipe says, or as its usual weights expect.
+/// The pixel normalisation: as set in the recipe, or as the backbone's usual weights expect.
 pub fn normalisation(backbone: &BackboneRecipe) -> NormaliseRecipe {
     let Some(vision) = backbone.vision() else { return NormaliseRecipe::Symmetric };
     vision.normalise.clone().unwrap_or(match backbone {

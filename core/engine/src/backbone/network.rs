@@ -1,4 +1,4 @@
-//! The network a recipe names.
+//! Builds the network of a recipe.
 
 use super::layers::Scope;
 use super::resnet::Depth;
@@ -12,7 +12,7 @@ use tch::nn::{self, ModuleT};
 /// Five halvings must leave at least one pixel.
 const SMALLEST_IMAGE: i64 = 32;
 
-/// A network without its embedding layer, and how many features it gives.
+/// A network without its embedding layer, and its number of output features.
 pub(super) struct Network {
     pub module: Box<dyn ModuleT>,
     pub features: i64,
@@ -32,12 +32,12 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
     };
     if let Some(needed) = smallest_image(recipe).filter(|needed| smallest < *needed) {
         return Err(Error::Usage(format!(
-            "backbone `{name}` halves its input again and again and needs images of at least {needed} pixels, not \
-             {smallest}"
+            "backbone `{name}` needs images of at least {needed} pixels, not {smallest}, because it halves them \
+             repeatedly"
         )));
     }
     if recipe.vision().is_some() && !matches!(channels, 1 | 3) {
-        return Err(Error::Usage(format!("backbone `{name}` needs colour or grey images, not {channels} channels")));
+        return Err(Error::Usage(format!("backbone `{name}` needs images with 1 or 3 channels, not {channels}")));
     }
     Ok(match recipe {
         BackboneRecipe::Resnet18(v) => resnet(v, path, Depth::D18),
@@ -64,11 +64,11 @@ pub fn smallest_image(recipe: &BackboneRecipe) -> Option<i64> {
 fn wrong_inputs(name: &str, layout: Layout) -> Error {
     Error::Usage(match layout {
         Layout::Images { .. } => format!(
-            "backbone `{name}` needs features, and this data source gives images; use `conv4`, or `mobilenet_v2` and \
-             the like"
+            "backbone `{name}` needs features, but this data source has images; use an image backbone such as \
+             `conv4` or `mobilenet_v2`"
         ),
         Layout::Features { .. } => {
-            format!("backbone `{name}` needs images, and this data source gives features; use `linear` or `mlp`")
+            format!("backbone `{name}` needs images, but this data source has features; use `linear` or `mlp`")
         }
     })
 }

@@ -1,16 +1,16 @@
-//! From pixels to what a network expects.
+//! Pixel normalisation.
 
 use curricle_recipe::{CustomNormalise, NormaliseRecipe};
 use tch::{Device, Kind, Tensor};
 
-/// Scale and shift of each channel, and their order.
+/// The scale and shift of each channel, and the channel order.
 #[derive(Debug)]
 pub(super) enum Normalise {
-    /// Pixels to [-1, 1], however many channels there are.
+    /// Pixels to [-1, 1], for any number of channels.
     Symmetric,
-    /// Three channels, each with its numbers. Grey pictures become three equal channels.
+    /// Three channels, each with its own scale and shift. Grey images become three equal channels.
     Channels {
-        /// Times a picture in [0, 1].
+        /// Applies to images in [0, 1].
         scale: Tensor,
         shift: Tensor,
         bgr: bool,
@@ -35,7 +35,7 @@ impl Normalise {
         }
     }
 
-    /// Pictures as they are stored, u8.
+    /// Normalises u8 images.
     pub fn pixels(&self, pixels: &Tensor) -> Tensor {
         match self {
             Self::Symmetric => pixels.to_kind(Kind::Float) / 127.5 - 1.0,
@@ -43,12 +43,12 @@ impl Normalise {
         }
     }
 
-    /// Pictures in [0, 1].
-    pub fn unit(&self, pictures: &Tensor) -> Tensor {
+    /// Normalises images in [0, 1].
+    pub fn unit(&self, images: &Tensor) -> Tensor {
         match self {
-            Self::Symmetric => pictures * 2.0 - 1.0,
+            Self::Symmetric => images * 2.0 - 1.0,
             Self::Channels { scale, shift, bgr } => {
-                let ordered = if *bgr { pictures.flip([1]) } else { pictures.shallow_clone() };
+                let ordered = if *bgr { images.flip([1]) } else { images.shallow_clone() };
                 ordered * scale + shift
             }
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_become_what_the_weights_expect() {
+    fn pixels_are_normalised_as_the_weights_expect() {
         let pixels = [255, 0, 51];
         assert_close(&numbers(&NormaliseRecipe::Unit, &pixels), [1.0, 0.0, 0.2]);
         assert_close(&numbers(&NormaliseRecipe::Symmetric, &pixels), [1.0, -1.0, -0.6]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn grey_pictures_become_three_equal_channels() {
+    fn grey_images_become_three_equal_channels() {
         assert_close(&numbers(&NormaliseRecipe::Unit, &[51]), [0.2; 3]);
     }
 }

@@ -1,11 +1,10 @@
-//! ResNet (He et al., CVPR 2016) as torchvision has it: in bottlenecks the 3×3 convolution takes
-//! the stride.
+//! ResNet (He et al., CVPR 2016) as in torchvision: in bottlenecks the 3×3 convolution has the stride.
 
 use super::layers::{Activation, Block, Scope, conv, halve};
 use tch::Tensor;
 use tch::nn::{self, ModuleT};
 
-/// Which of the family.
+/// The variant.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Depth {
     D18,
@@ -21,12 +20,12 @@ impl Depth {
         }
     }
 
-    /// Channels that come out of a block, as a multiple of its width.
+    /// Output channels of a block, as a multiple of its width.
     fn expansion(self) -> i64 {
         if matches!(self, Depth::D50) { 4 } else { 1 }
     }
 
-    /// Channels of the last map.
+    /// Channels of the last feature map.
     pub fn features(self) -> i64 {
         512 * self.expansion()
     }
@@ -51,7 +50,7 @@ pub(super) fn build(root: &Scope, depth: Depth) -> nn::SequentialT {
 #[derive(Debug)]
 struct Residual {
     blocks: Vec<Block>,
-    /// Where the shape changes, the identity becomes a 1×1 convolution.
+    /// A 1×1 convolution where the shape changes, else the identity.
     shortcut: Option<Block>,
 }
 

@@ -4,10 +4,10 @@ use super::layers::{Scope, conv, halve};
 use tch::Tensor;
 use tch::nn::{self, Module, ModuleT};
 
-/// Channels of the last map.
+/// Channels of the last feature map.
 pub(super) const FEATURES: i64 = 512;
 
-/// Input, squeezed and expanded channels of the fire modules, with their number among the layers.
+/// Layer number, and input, squeezed and expanded channels of the fire modules.
 const FIRES: [(i64, i64, i64, i64); 8] = [
     (3, 64, 16, 64),
     (4, 128, 16, 64),

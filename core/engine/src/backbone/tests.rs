@@ -1,4 +1,4 @@
-//! The networks against the ones they are copies of: `tests/golden/backbones.py` made the numbers.
+//! Compares the networks with their originals; golden data from `tests/golden/backbones.py`.
 
 use super::*;
 use curricle_recipe::{PoolingRecipe, Precision, VisionRecipe};
@@ -26,7 +26,7 @@ fn golden() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/backbones.safetensors"))
 }
 
-/// Numbers in [0, 1) that depend on a name and an index alone, as in the script.
+/// Numbers in [0, 1) that depend only on a name and an index, as in the script.
 fn numbers(name: &str, count: i64) -> Vec<f64> {
     let state = name.bytes().fold(2_166_136_261u32, |state, byte| (state ^ u32::from(byte)).wrapping_mul(16_777_619));
     let number = |index: i64| {
@@ -53,7 +53,7 @@ fn fill(tensor: &Tensor, name: &str) {
     tch::no_grad(|| tensor.shallow_clone().copy_(&Tensor::from_slice(&values).view_as(tensor)));
 }
 
-fn pictures() -> Tensor {
+fn pixels() -> Tensor {
     let pixels: Vec<u8> = numbers("pictures", 2 * 3 * 64 * 96).into_iter().map(|u| (u * 256.0) as u8).collect();
     Tensor::from_slice(&pixels).view([2, 3, 64, 96])
 }
@@ -64,23 +64,19 @@ fn of_the_network(model: &Model) -> Vec<(String, Tensor)> {
 }
 
 #[test]
-fn every_network_computes_what_its_original_does() {
+fn every_network_matches_its_original() {
     let wanted: HashMap<String, Tensor> = Tensor::read_safetensors(golden()).unwrap().into_iter().collect();
     for variant in NETWORKS {
         for (pooling, word) in [(PoolingRecipe::Average, "average"), (PoolingRecipe::AverageMax, "average_max")] {
             let recipe = variant(VisionRecipe { pooling, ..Default::default() });
             let model = model(&recipe, LAYOUT);
             of_the_network(&model).iter().for_each(|(name, tensor)| fill(tensor, name));
-            let features = tch::no_grad(|| model.features(&pictures(), false));
+            let features = tch::no_grad(|| model.features(&pixels(), false));
             let wanted = &wanted[&format!("{}.{word}", recipe.name())];
             let error = (&features - wanted).abs().max().double_value(&[]);
             let size = wanted.abs().max().double_value(&[]);
-            // With these weights PyTorch's own f32 is off by 2.5e-5 of the size for `mobilenet_v2`.
-            assert!(
-                error < 1e-4 * size.max(1.0),
-                "{} {word}: off by {error}, with numbers up to {size}",
-                recipe.name()
-            );
+            // With these weights PyTorch's f32 has a relative error of 2.5e-5 for `mobilenet_v2`.
+            assert!(error < 1e-4 * size.max(1.0), "{} {word}: error {error}, values up to {size}", recipe.name());
         }
     }
 }
@@ -100,25 +96,25 @@ fn every_tensor_has_the_name_and_shape_of_the_original() {
 }
 
 #[test]
-fn batch_norm_moves_in_training_unless_it_is_frozen() {
+fn batch_norm_changes_in_training_unless_it_is_frozen() {
     for frozen_norm in [false, true] {
         let recipe = BackboneRecipe::MobilenetV2(VisionRecipe { frozen_norm, ..Default::default() });
         let model = model(&recipe, LAYOUT);
         let tensor = |name: &str| model.tensors().into_iter().find(|named| named.name == name).unwrap().tensor;
         let before = tensor("backbone.features.0.1.running_mean").copy();
-        let training = model.forward(&pictures(), true);
+        let training = model.forward(&pixels(), true);
         let still = before == tensor("backbone.features.0.1.running_mean");
         assert_eq!(still, frozen_norm);
-        assert_eq!(training.allclose(&model.forward(&pictures(), false), 1e-6, 1e-6, false), frozen_norm);
+        assert_eq!(training.allclose(&model.forward(&pixels(), false), 1e-6, 1e-6, false), frozen_norm);
         assert_eq!(tensor("backbone.features.0.1.weight").requires_grad(), !frozen_norm);
         assert!(tensor("backbone.features.0.0.weight").requires_grad());
     }
 }
 
 #[test]
-fn grey_pictures_are_the_same_as_three_equal_channels() {
+fn grey_images_are_equivalent_to_three_equal_channels() {
     let recipe = BackboneRecipe::Squeezenet11(VisionRecipe::default());
-    let grey = pictures().narrow(1, 0, 1);
+    let grey = pixels().narrow(1, 0, 1);
     let layout = Layout::Images { channels: 1, height: 64, width: 96 };
     let (a, b) = (model(&recipe, layout), model(&recipe, LAYOUT));
     let same = a.forward(&grey, false).allclose(&b.forward(&grey.repeat([1, 3, 1, 1]), false), 1e-6, 1e-6, false);
@@ -126,17 +122,17 @@ fn grey_pictures_are_the_same_as_three_equal_channels() {
 }
 
 #[test]
-fn a_network_at_rest_learns_nothing() {
+fn a_frozen_backbone_gets_no_gradients() {
     let mut model = model(&BackboneRecipe::Resnet18(VisionRecipe::default()), LAYOUT);
     model.rest(true);
-    model.forward(&pictures(), true).sum(Kind::Float).backward();
+    model.forward(&pixels(), true).sum(Kind::Float).backward();
     let with_gradient: Vec<_> =
         model.tensors().into_iter().filter(|named| named.tensor.grad().defined()).map(|named| named.name).collect();
     assert_eq!(with_gradient, ["embedding.bias", "embedding.weight"]);
 }
 
 #[test]
-fn initial_weights_keep_the_size_of_the_signal() {
+fn initial_weights_have_the_kaiming_standard_deviation() {
     let recipe = BackboneRecipe::Resnet18(VisionRecipe::default());
     let weights = |seed| {
         let model = Model::build(&recipe, &EmbeddingRecipe { size: 8 }, LAYOUT, seed, Device::Cpu).unwrap();
@@ -149,7 +145,7 @@ fn initial_weights_keep_the_size_of_the_signal() {
 }
 
 #[test]
-fn small_pictures_are_refused() {
+fn small_images_are_refused() {
     let layout = Layout::Images { channels: 3, height: 64, width: 16 };
     let recipe = BackboneRecipe::Resnet18(VisionRecipe::default());
     let refused = Model::build(&recipe, &EmbeddingRecipe { size: 8 }, layout, 0, Device::Cpu);
@@ -166,7 +162,7 @@ fn small(seed: u64) -> Model {
 }
 
 #[test]
-fn initial_parameters_depend_on_the_seed_alone() {
+fn initial_parameters_depend_only_on_the_seed() {
     let (a, other) = (small(1), small(2));
     let _ = Tensor::rand([100], (Kind::Float, Device::Cpu));
     let b = small(1);
@@ -189,20 +185,20 @@ fn embeddings_have_unit_length_and_do_not_depend_on_the_batch_size() {
 }
 
 #[test]
-fn a_network_that_does_not_fit_its_inputs_is_refused() {
+fn a_backbone_that_does_not_match_the_inputs_is_refused() {
     let layout = images().layout();
     let wrong = Model::build(&BackboneRecipe::Linear, &EmbeddingRecipe { size: 8 }, layout, 0, Device::Cpu);
-    assert!(wrong.unwrap_err().to_string().contains("use `conv4`"));
+    assert!(wrong.unwrap_err().to_string().contains("such as `conv4`"));
 }
 
 #[test]
-fn short_numbers_and_layout_change_embeddings_by_rounding_only() {
-    // As programs do; short numbers need it on some machines.
+fn precision_and_memory_format_change_embeddings_only_by_rounding() {
+    // As every command does; 16-bit types need it on some machines.
     crate::device::set_threads(None).unwrap();
     for variant in NETWORKS {
         let recipe = variant(VisionRecipe::default());
         let mut model = model(&recipe, LAYOUT);
-        let exact = model.forward(&pictures(), false);
+        let exact = model.forward(&pixels(), false);
         for (precision, channels_last, tolerance) in [
             (Precision::F32, true, 1e-4),
             (Precision::Bf16, false, 0.1),
@@ -211,7 +207,7 @@ fn short_numbers_and_layout_change_embeddings_by_rounding_only() {
             (Precision::F32, false, 1e-7),
         ] {
             model.set_compute(Compute { precision, channels_last });
-            let embeddings = model.forward(&pictures(), false);
+            let embeddings = model.forward(&pixels(), false);
             assert_eq!(embeddings.kind(), Kind::Float);
             let difference = (embeddings - &exact).abs().max().double_value(&[]);
             assert!(
@@ -224,7 +220,7 @@ fn short_numbers_and_layout_change_embeddings_by_rounding_only() {
 }
 
 #[test]
-fn a_traced_model_gives_the_same_embeddings_for_any_number_of_pictures() {
+fn a_traced_model_gives_the_same_embeddings_for_any_batch_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pt");
     let normalise = Some(NormaliseRecipe::CaffeBgr);
@@ -234,10 +230,10 @@ fn a_traced_model_gives_the_same_embeddings_for_any_number_of_pictures() {
         BackboneRecipe::Conv4 { width: 4 },
     ] {
         let mut model = model(&recipe, LAYOUT);
-        let wanted = tch::no_grad(|| model.forward(&pictures(), false));
+        let wanted = tch::no_grad(|| model.forward(&pixels(), false));
         model.save_torchscript(&path, &[3, 64, 96]).unwrap();
         let traced = tch::CModule::load(&path).unwrap();
-        let unit = pictures().to_kind(Kind::Float) / 255.0;
+        let unit = pixels().to_kind(Kind::Float) / 255.0;
         let parts: Vec<_> = unit.split(1, 0).iter().map(|one| traced.forward_ts(&[one]).unwrap()).collect();
         let error = (Tensor::cat(&parts, 0) - wanted).abs().max().double_value(&[]);
         assert!(error < 1e-5, "{}: {error}", recipe.name());
@@ -245,13 +241,13 @@ fn a_traced_model_gives_the_same_embeddings_for_any_number_of_pictures() {
 }
 
 #[test]
-fn features_computed_before_give_the_same_embeddings() {
+fn precomputed_features_give_the_same_embeddings() {
     let recipe = BackboneRecipe::MobilenetV2(VisionRecipe::default());
     let model = model(&recipe, LAYOUT);
-    let pictures = Inputs::Images(pictures());
-    let features = model.precompute(&pictures, 1).unwrap();
+    let images = Inputs::Images(pixels());
+    let features = model.precompute(&images, 1).unwrap();
     assert_eq!(features.layout(), Layout::Features { size: 1280 });
-    let (a, b) = (model.embed(&features, 2).unwrap(), model.embed(&pictures, 2).unwrap());
+    let (a, b) = (model.embed(&features, 2).unwrap(), model.embed(&images, 2).unwrap());
     assert!((a - b).abs().max().double_value(&[]) < 1e-6);
 }
 
@@ -262,7 +258,7 @@ fn a_model_is_restored_from_its_tensors() {
     let mut tensors: HashMap<_, _> = first.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let embedding = EmbeddingRecipe { size: 8 };
     let second = Model::restore(&recipe, &embedding, LAYOUT, &tensors, Device::Cpu).unwrap();
-    assert_eq!(first.forward(&pictures(), false), second.forward(&pictures(), false));
+    assert_eq!(first.forward(&pixels(), false), second.forward(&pixels(), false));
     tensors.remove("backbone.bn1.running_var");
     let missing = Model::restore(&recipe, &embedding, LAYOUT, &tensors, Device::Cpu).unwrap_err();
     assert!(missing.to_string().contains("`backbone.bn1.running_var`"));

@@ -1,4 +1,4 @@
-//! What a source says of its samples, before any picture is opened.
+//! The catalogue of a data source: its files and classes, before any image is opened.
 
 use super::check::skipped;
 use super::files::{Files, Place};
@@ -15,55 +15,55 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files, their classes, and which of them train and test.
+/// The files of a data set with their classes, split into training and test set.
 #[derive(Debug)]
 pub struct Catalogue {
     /// The folder all paths are relative to.
     pub root: PathBuf,
-    /// The classes, in the order of their labels.
+    /// The class names, indexed by label.
     pub class_names: Vec<String>,
-    /// What trains.
+    /// The training set.
     pub train: Vec<Entry>,
-    /// What tests.
+    /// The test set.
     pub test: Vec<Entry>,
 }
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its file, with `/` between folders.
+    /// Its path relative to the root, with `/` between folders.
     pub path: String,
     /// An index into the class names.
     pub class: usize,
-    /// Whether it searches and cannot be found.
+    /// Whether it is a query, and so not part of the gallery.
     pub query: bool,
 }
 
 impl Catalogue {
-    /// Every sample trains, and the same samples test.
+    /// All samples are both training and test set.
     pub fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
         Self { root, class_names, train: entries.clone(), test: entries }
     }
 
-    /// The first half of the classes trains, the second half tests.
+    /// The first half of the classes is the training set, the second half the test set.
     pub fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
         let half = class_names.len() / 2;
         let (train, test) = entries.into_iter().partition(|entry| entry.class < half);
         Self { root, class_names, train, test }
     }
 
-    /// Refuses a file that is listed twice, however it is written: it would count twice, or train and
-    /// test.
+    /// Refuses a file that is listed twice, even under different spellings of its path: it would count
+    /// twice, or be in both splits.
     pub fn refuse_repeats(&self) -> Result<()> {
-        // What is not split at all trains and tests with the same files.
+        // Without a split, both sets are the same files.
         let test: &[Entry] = if self.train == self.test { &[] } else { &self.test };
         let mut seen: HashMap<Cow<str>, &str> = HashMap::with_capacity(self.train.len() + test.len());
         for Entry { path, .. } in self.train.iter().chain(test) {
             if let Some(earlier) = seen.insert(tidy(path), path) {
                 let message = if earlier == path {
-                    format!("`{path}` is listed twice; every file may be listed once")
+                    format!("`{path}` is listed twice; list every file only once")
                 } else {
-                    format!("`{earlier}` and `{path}` are the same file; every file may be listed once")
+                    format!("`{earlier}` and `{path}` are the same file; list every file only once")
                 };
                 return Err(Error::format(&self.root, message));
             }
@@ -71,22 +71,22 @@ impl Catalogue {
         Ok(())
     }
 
-    /// All files, each once.
+    /// All distinct files.
     pub fn files(&self) -> Vec<&str> {
         let mut seen = HashSet::new();
         let entries = self.train.iter().chain(&self.test).map(|entry| entry.path.as_str());
         entries.filter(|path| seen.insert(*path)).collect()
     }
 
-    /// Looks at all files and makes a data set of them.
+    /// Checks all files and opens the data set.
     pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
         let paths = self.files();
         let look = match images.on_bad_image {
             OnBadImage::Error => Look::Contents,
             OnBadImage::Skip => Look::Pixels,
         };
-        tracing::info!("looking at {} files in `{}`", paths.len(), self.root.display());
-        let bar = Bar::new(progress, "looking at files", paths.len() as u64);
+        tracing::info!("checking {} files in `{}`", paths.len(), self.root.display());
+        let bar = Bar::new(progress, "checking files", paths.len() as u64);
         let findings = inspect(&self.root, &paths, look, &|| bar.advance());
         drop(bar);
         let (mut places, mut bad) = (HashMap::new(), Vec::new());
@@ -116,7 +116,7 @@ impl Catalogue {
         Ok(Dataset { skipped, ..dataset })
     }
 
-    /// What to do about bad files.
+    /// Fails on bad files or skips them, as the policy says.
     fn judge(&self, policy: OnBadImage, files: usize, bad: Vec<(&str, Error)>) -> Result<Vec<SkippedFile>> {
         let count = bad.len();
         if count == 0 {
@@ -132,14 +132,14 @@ impl Catalogue {
             return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
         }
         let skipped: Vec<SkippedFile> = bad.into_iter().map(|(path, error)| skipped(path, error)).collect();
-        tracing::warn!("{count} of {files} files in `{}` are bad and left out", self.root.display());
+        tracing::warn!("skipping {count} of {files} files in `{}` that cannot be read", self.root.display());
         for SkippedFile { path, problem } in &skipped {
-            tracing::info!("left out: `{path}` {problem}");
+            tracing::info!("skipped: `{path}` {problem}");
         }
         Ok(skipped)
     }
 
-    /// A part, without the files that have no place.
+    /// One split, without the files that have no place.
     fn part(
         &self,
         entries: &[Entry],
@@ -154,7 +154,7 @@ impl Catalogue {
         if class_names.len() < 2 {
             return Err(Error::format(
                 &self.root,
-                format!("has {} classes to {what}, but two are needed", class_names.len()),
+                format!("the {what} split needs at least 2 classes, but has {}", class_names.len()),
             ));
         }
         let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
@@ -167,10 +167,10 @@ impl Catalogue {
     }
 }
 
-/// `a/./b//../c.jpg` as people write it: `a/c.jpg`.
+/// Normalises a path: `a/./b//../c.jpg` becomes `a/c.jpg`.
 fn tidy(path: &str) -> Cow<'_, str> {
     let (start, rest) = path.strip_prefix('/').map_or(("", path), |rest| ("/", rest));
-    // Almost all paths, and there may be a million of them.
+    // The common case, and there may be a million paths.
     if !rest.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return path.into();
     }
@@ -187,7 +187,7 @@ fn tidy(path: &str) -> Cow<'_, str> {
     format!("{start}{}", names.join("/")).into()
 }
 
-/// Pictures that are no data set: nothing is split, and every one of them must be readable.
+/// Images without a split, every one of which must be readable.
 pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
     let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
     let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_tidied() {
+    fn paths_are_normalised() {
         for (path, tidied) in [
             ("imgs/a/0.png", "imgs/a/0.png"),
             ("./imgs/a/0.png", "imgs/a/0.png"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_listed_once() {
+    fn a_file_listed_twice_is_refused() {
         let entry = |path: &str| Entry { path: path.into(), class: 0, query: false };
         let catalogue = |train: &[&str], test: &[&str]| {
             let entries = |paths: &[&str]| paths.iter().map(|path| entry(path)).collect();
@@ -232,11 +232,11 @@ mod tests {
         catalogue(&["a.png", "x/a.png"], &["b.png"]).refuse_repeats().unwrap();
         catalogue(&["a.png", "b.png"], &["a.png", "b.png"]).refuse_repeats().unwrap();
         let refused = |train: &[&str], test: &[&str]| catalogue(train, test).refuse_repeats().unwrap_err().to_string();
-        let twice = "`r`: `a.png` is listed twice; every file may be listed once";
+        let twice = "`r`: `a.png` is listed twice; list every file only once";
         assert_eq!(refused(&["a.png", "a.png"], &["b.png"]), twice);
         assert_eq!(refused(&["a.png", "a.png"], &["a.png", "a.png"]), twice);
         assert_eq!(refused(&["c.png", "a.png"], &["a.png"]), twice);
-        let same = "`r`: `a.png` and `./a.png` are the same file; every file may be listed once";
+        let same = "`r`: `a.png` and `./a.png` are the same file; list every file only once";
         assert_eq!(refused(&["a.png"], &["b.png", "./a.png"]), same);
     }
 }

@@ -1,4 +1,4 @@
-//! `curricle data check`: every file of a data set, looked at before training.
+//! `curricle data check`: decodes every file of a data set before training.
 
 use super::catalogue::{Catalogue, Entry};
 use super::inspect::{Look, inspect};
@@ -11,20 +11,20 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a data set is made of, and what is wrong with its files.
+/// The size of a data set and its bad files.
 #[derive(Debug, Serialize)]
 pub struct DataReport {
-    /// The folder of the pictures; `None` if samples are no files.
+    /// The folder of the images; `None` if samples are not files.
     pub root: Option<PathBuf>,
-    /// What trains and what tests.
+    /// The splits.
     pub parts: Vec<PartReport>,
-    /// Files looked at.
+    /// Number of files checked.
     pub files: usize,
-    /// The bad ones.
+    /// Files that cannot be used.
     pub bad: Vec<SkippedFile>,
 }
 
-/// The size of a part.
+/// The size of a split.
 #[derive(Debug, Serialize)]
 pub struct PartReport {
     /// `train`, `test`, or `query` and `gallery`.
@@ -33,13 +33,13 @@ pub struct PartReport {
     pub classes: usize,
     /// Number of samples.
     pub samples: usize,
-    /// Samples of the smallest class.
+    /// Number of samples in the smallest class.
     pub smallest_class: usize,
-    /// Samples of the largest class.
+    /// Number of samples in the largest class.
     pub largest_class: usize,
 }
 
-/// Lists a data set and decodes each of its files. `begin` is told how many there are, `seen` is
+/// A file that cannot be used.
 /// called after each.
 pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + Sync)) -> Result<DataReport> {
     let catalogue = match sources::list(recipe)? {

@@ -2,12 +2,12 @@
 //!
 //! | tensor | type | meaning |
 //! |---|---|---|
-//! | `features [N,F]` | f16, bf16, f32 or f64 | what the network sees; read as f32 |
-//! | `labels [N]` | any integer type | the class of each row; any numbers, classes are in their order |
+//! | `features [N,F]` | f16, bf16, f32 or f64 | the network's inputs; read as f32 |
+//! | `labels [N]` | any integer type | the class of each row; any integers, classes are in ascending order |
 //! | `paths` (optional) | u8 | a name for each row: UTF-8, one line each |
 //!
-//! safetensors has no texts. Instead of the tensor, `paths` may be an entry of the file's metadata
-//! that holds a JSON array of N texts. Without paths the rows are called `row 0`, `row 1`, ….
+//! safetensors has no strings. Instead of the tensor, `paths` may be an entry of the file's metadata
+//! that holds a JSON array of N strings. Without paths the rows are named `row 0`, `row 1`, ….
 
 use super::split::FEWEST_CLASSES;
 use super::{Inputs, Part};
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Result<Part> {
     parse(&bytes).map_err(|message| Error::format(path, message))
 }
 
-/// Every error here is a sentence about the file.
+/// Errors are phrases that follow the file's name.
 fn parse(bytes: &[u8]) -> Result<Part, String> {
     let not_ours = |e| format!("is not a safetensors file: {e}");
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
@@ -34,14 +34,14 @@ fn parse(bytes: &[u8]) -> Result<Part, String> {
     let values = read_labels(&tensor(&file, "labels")?, rows)?;
     let text_entry = header.metadata().as_ref().and_then(|texts| texts.get("paths"));
     let paths = match (file.tensor("paths"), text_entry) {
-        (Ok(_), Some(_)) => return Err("has `paths` twice, as a tensor and in the metadata; keep one of them".into()),
+        (Ok(_), Some(_)) => return Err("has `paths` twice, as a tensor and in the metadata; remove one of them".into()),
         (Ok(lines), None) => paths_from_lines(&lines)?,
         (Err(_), Some(json)) => serde_json::from_str(json)
-            .map_err(|e| format!("the metadata entry `paths` must be a JSON array of texts: {e}"))?,
+            .map_err(|e| format!("the metadata entry `paths` must be a JSON array of strings: {e}"))?,
         (Err(_), None) => (0..rows).map(|row| format!("row {row}")).collect(),
     };
     if paths.len() != rows {
-        return Err(format!("has {} `paths` for {rows} rows of `features`; there must be one for each", paths.len()));
+        return Err(format!("has {} `paths` for {rows} rows of `features`; every row needs one", paths.len()));
     }
 
     let mut classes = values.clone();
@@ -49,7 +49,7 @@ fn parse(bytes: &[u8]) -> Result<Part, String> {
     classes.dedup();
     if classes.len() < FEWEST_CLASSES {
         return Err(format!(
-            "has {} different `labels`, but at least {FEWEST_CLASSES} classes are needed: two to train and two to test",
+            "needs at least {FEWEST_CLASSES} different `labels`, two to train and two to test, but has {}",
             classes.len()
         ));
     }
@@ -62,8 +62,8 @@ fn tensor<'a>(file: &SafeTensors<'a>, name: &str) -> Result<TensorView<'a>, Stri
     file.tensor(name).map_err(|_| {
         let mut names = file.names();
         names.sort_unstable();
-        let found = if names.is_empty() { "nothing".into() } else { format!("`{}`", names.join("`, `")) };
-        format!("has no tensor `{name}`; `features [N,F]` and `labels [N]` are needed, found: {found}")
+        let found = if names.is_empty() { "none".into() } else { format!("`{}`", names.join("`, `")) };
+        format!("has no tensor `{name}`; `features [N,F]` and `labels [N]` are required, tensors found: {found}")
     })
 }
 
@@ -73,13 +73,13 @@ fn read_features(view: &TensorView) -> Result<Tensor, String> {
         Dtype::BF16 => Kind::BFloat16,
         Dtype::F32 => Kind::Float,
         Dtype::F64 => Kind::Double,
-        other => return Err(format!("`features` are of type {other:?}; F16, BF16, F32 or F64 is needed")),
+        other => return Err(format!("`features` has type {other:?}; it must be F16, BF16, F32 or F64")),
     };
     let &[rows, columns] = view.shape() else {
-        return Err(format!("`features` have the shape {:?}; two dimensions [N,F] are needed", view.shape()));
+        return Err(format!("`features` has shape {:?}; it must be two-dimensional, [N,F]", view.shape()));
     };
     if rows == 0 || columns == 0 {
-        return Err(format!("`features` are empty: their shape is [{rows}, {columns}]"));
+        return Err(format!("`features` is empty: its shape is [{rows}, {columns}]"));
     }
     let read = || {
         let features = Tensor::f_from_data_size(view.data(), &[rows as i64, columns as i64], kind)?;
@@ -90,17 +90,17 @@ fn read_features(view: &TensorView) -> Result<Tensor, String> {
     };
     let (features, first_bad) = read().map_err(|e: tch::TchError| {
         let e: curricle_sdk::Error = e.into();
-        format!("`features` cannot be stored: {e}")
+        format!("`features` cannot be loaded: {e}")
     })?;
     match first_bad {
-        Some(row) => Err(format!("row {row} of `features` is not finite in f32 (NaN or too large); remove or mend it")),
+        Some(row) => Err(format!("row {row} of `features` is not finite in f32 (NaN or too large); remove or fix it")),
         None => Ok(features),
     }
 }
 
 fn read_labels(view: &TensorView, rows: usize) -> Result<Vec<i64>, String> {
     if view.shape() != [rows] {
-        return Err(format!("`labels` have the shape {:?}; [{rows}] is needed, one for each row", view.shape()));
+        return Err(format!("`labels` has shape {:?}; it must be [{rows}], one label per row", view.shape()));
     }
     let data = view.data();
     match view.dtype() {
@@ -114,22 +114,22 @@ fn read_labels(view: &TensorView, rows: usize) -> Result<Vec<i64>, String> {
         Dtype::U64 => {
             let (chunks, _) = data.as_chunks();
             let values = chunks.iter().map(|bytes| i64::try_from(u64::from_le_bytes(*bytes)));
-            values.collect::<Result<_, _>>().map_err(|_| "`labels` go beyond what fits into I64".into())
+            values.collect::<Result<_, _>>().map_err(|_| "`labels` has values that do not fit into I64".into())
         }
-        other => Err(format!("`labels` are of type {other:?}; an integer type is needed")),
+        other => Err(format!("`labels` has type {other:?}; it must be an integer type")),
     }
 }
 
-/// Numbers of one type, from their bytes.
+/// Decodes little-endian integers of one type.
 fn numbers<const SIZE: usize, T: Into<i64>>(data: &[u8], from_bytes: fn([u8; SIZE]) -> T) -> Vec<i64> {
     data.as_chunks().0.iter().map(|bytes| from_bytes(*bytes).into()).collect()
 }
 
 fn paths_from_lines(view: &TensorView) -> Result<Vec<String>, String> {
     if view.dtype() != Dtype::U8 {
-        return Err(format!("`paths` are of type {:?}; U8 is needed: UTF-8 text, one line for each row", view.dtype()));
+        return Err(format!("`paths` has type {:?}; it must be U8: UTF-8 text, one line per row", view.dtype()));
     }
-    let text = std::str::from_utf8(view.data()).map_err(|e| format!("`paths` are not UTF-8: {e}"))?;
+    let text = std::str::from_utf8(view.data()).map_err(|e| format!("`paths` is not UTF-8: {e}"))?;
     Ok(text.lines().map(String::from).collect())
 }
 
@@ -164,7 +164,7 @@ mod tests {
     const LABELS: [i64; 5] = [70, -3, 5, 5, 6];
 
     #[test]
-    fn labels_are_renumbered_in_their_order() {
+    fn labels_are_renumbered_in_ascending_order() {
         let part = parse(&file(&[features(&ROWS), labels(&LABELS)], None)).unwrap();
         assert_eq!(part.labels, [3, 0, 1, 1, 2]);
         assert_eq!(part.class_names, ["-3", "5", "6", "70"]);
@@ -215,29 +215,29 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_with_a_file_is_said() {
+    fn invalid_files_are_refused_with_the_reason() {
         let wrong_rank = ("features", Dtype::F32, vec![5], vec![0; 20]);
         let integers = ("features", Dtype::I32, vec![5, 1], vec![0; 20]);
         let floats = ("labels", Dtype::F32, vec![5], vec![0; 20]);
-        for (entries, said) in [
+        for (entries, expected) in [
             (
                 vec![labels(&LABELS)],
-                "has no tensor `features`; `features [N,F]` and `labels [N]` are needed, found: `labels`",
+                "has no tensor `features`; `features [N,F]` and `labels [N]` are required, tensors found: `labels`",
             ),
             (vec![features(&ROWS)], "has no tensor `labels`"),
-            (vec![wrong_rank, labels(&LABELS)], "`features` have the shape [5]; two dimensions [N,F] are needed"),
-            (vec![integers, labels(&LABELS)], "`features` are of type I32"),
-            (vec![features(&[]), labels(&[])], "`features` are empty"),
-            (vec![features(&ROWS), labels(&[1, 2])], "`labels` have the shape [2]; [5] is needed"),
-            (vec![features(&ROWS), floats], "`labels` are of type F32; an integer type is needed"),
+            (vec![wrong_rank, labels(&LABELS)], "`features` has shape [5]; it must be two-dimensional, [N,F]"),
+            (vec![integers, labels(&LABELS)], "`features` has type I32"),
+            (vec![features(&[]), labels(&[])], "`features` is empty"),
+            (vec![features(&ROWS), labels(&[1, 2])], "`labels` has shape [2]; it must be [5]"),
+            (vec![features(&ROWS), floats], "`labels` has type F32; it must be an integer type"),
             (
                 vec![features(&[0.0, 1.0, f32::NAN, 3.0, f32::NAN]), labels(&LABELS)],
                 "row 2 of `features` is not finite",
             ),
-            (vec![features(&ROWS), labels(&[1, 1, 1, 1, 1])], "has 1 different `labels`, but at least 4"),
+            (vec![features(&ROWS), labels(&[1, 1, 1, 1, 1])], "needs at least 4 different `labels`"),
         ] {
             let message = problem(&entries, None);
-            assert!(message.starts_with(said), "{message}");
+            assert!(message.starts_with(expected), "{message}");
         }
         assert!(parse(b"PK").unwrap_err().starts_with("is not a safetensors file"));
     }

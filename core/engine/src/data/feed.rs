@@ -1,8 +1,8 @@
-//! Batches in order, on the device, made ready ahead of time.
+//! Feeds batches to the device, in order and prefetched.
 //!
-//! What is in memory is gathered on the device when it is asked for. Files are read, decoded and
-//! transformed by threads that work a few batches ahead, straight into the memory of the batch,
-//! which is page-locked where a GPU will fetch it. What comes out does not depend on the threads.
+//! Samples in memory are gathered on the device on demand. Files are read, decoded and transformed
+//! by worker threads a few batches ahead, directly into the batch buffer, which is pinned memory
+//! when the device is a GPU. The batches do not depend on the number of workers.
 
 use super::files::Files;
 use super::images::{Pipeline, View, Visit};
@@ -15,23 +15,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use tch::{Device, Kind, Tensor};
 
-/// Batches that are begun before they are asked for. Two would do if all took the same time.
+/// Number of batches to prefetch. Two would be enough if all took the same time.
 const AHEAD: usize = 4;
 
 /// A batch of samples.
 #[derive(Debug)]
 pub struct Samples {
-    /// Which they are, `[B]`, i64, on the device.
+    /// Sample indices `[B]`, i64, on the device.
     pub ids: Tensor,
-    /// What the network sees, on the device: pictures in u8, features in f32. The model turns
-    /// pictures into what its network expects.
+    /// The inputs, on the device: images in u8, features in f32. The model normalises images for its
+    /// network.
     pub inputs: Tensor,
 }
 
-/// Batches in order. An error names the file that caused it, and ends the feed.
+/// An iterator over batches. An error names the file that caused it, and ends the feed.
 #[derive(Debug)]
 pub struct Feed {
-    /// All samples of all batches, on the device.
+    /// The sample indices of all batches, on the device.
     ids: Tensor,
     sizes: VecDeque<usize>,
     offset: usize,
@@ -45,8 +45,8 @@ enum Source {
 }
 
 impl Inputs {
-    /// These batches from number `start` on, in order, on a device. Earlier ones only count for
-    /// how often a sample has been seen, so that a resumed epoch sees what it would have seen.
+    /// Feeds these batches from index `start` on. The skipped ones still count towards how often a sample
+    /// has been seen, so that a resumed epoch gets the same augmentations.
     pub fn feed(&self, batches: &[Vec<i64>], start: usize, view: View, device: Device) -> Result<Feed> {
         // All indices go to the device in one copy.
         let ids = Tensor::f_from_slice(&batches[start..].concat()).and_then(|ids| ids.f_to_device(device));
@@ -85,21 +85,21 @@ fn torch(error: tch::TchError) -> Error {
     Error::Torch { during: "gathering a batch", source: error.into() }
 }
 
-/// Threads that make batches out of files.
+/// The prefetcher: worker threads that load batches from files.
 #[derive(Debug)]
 struct Workshop {
     files: Files,
     device: Device,
-    /// Batches nobody works on yet.
+    /// Batches not started yet.
     waiting: VecDeque<Vec<Visit>>,
-    /// Batches the threads work on, in order.
+    /// Batches in progress, in order.
     begun: VecDeque<Arc<Tray>>,
-    /// `None` tells the threads to go home.
+    /// `None` shuts the workers down.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// One picture to be made, and where it belongs.
+/// One image to load, and its slot in the batch.
 struct Job {
     visit: Visit,
     slot: usize,
@@ -119,7 +119,7 @@ impl Workshop {
         };
         let most = waiting.iter().map(Vec::len).sum::<usize>();
         let threads = (0..rayon::current_num_threads().min(most)).map(|_| work()).collect::<std::io::Result<_>>();
-        let threads = threads.map_err(|e| Error::Failed(format!("cannot start threads that decode images: {e}")))?;
+        let threads = threads.map_err(|e| Error::Failed(format!("cannot start image workers: {e}")))?;
         let files = files.clone();
         let mut workshop = Self { files, device, waiting, begun: VecDeque::new(), jobs: Some(jobs), threads };
         for _ in 0..AHEAD {
@@ -128,12 +128,12 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// Gives the next batch to the threads.
+    /// Queues the next batch for the workers.
     fn begin(&mut self) -> Result<()> {
         let (Some(visits), Some(jobs)) = (self.waiting.pop_front(), &self.jobs) else { return Ok(()) };
         let tray = Arc::new(Tray::new(visits.len(), &self.files, self.device)?);
         for (slot, visit) in visits.into_iter().enumerate() {
-            // The threads listen as long as the sender is there.
+            // The workers receive until the sender is dropped.
             let _ = jobs.send(Job { visit, slot, tray: tray.clone() });
         }
         self.begun.push_back(tray);
@@ -147,7 +147,7 @@ impl Workshop {
         if self.device == Device::Cpu {
             return Ok(tray.batch.shallow_clone());
         }
-        // Page-locked memory is copied while the program goes on, and libtorch keeps it until then.
+        // Pinned memory is copied asynchronously, and libtorch keeps it alive until the copy is done.
         tray.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
     }
 }
@@ -157,13 +157,13 @@ impl Drop for Workshop {
         self.jobs = None;
         self.begun.iter().for_each(|tray| tray.give_up());
         for thread in self.threads.drain(..) {
-            // Threads do not panic: their work is guarded.
+            // Workers do not panic: their work is guarded.
             let _ = thread.join();
         }
     }
 }
 
-/// The samples of all batches, with how often each has been seen before.
+/// The samples of all batches, each with the number of times it has been seen before.
 fn visits(batches: &[Vec<i64>]) -> VecDeque<Vec<Visit>> {
     let mut seen: HashMap<i64, u64> = HashMap::new();
     let mut visit = |id: &i64| {
@@ -175,7 +175,7 @@ fn visits(batches: &[Vec<i64>]) -> VecDeque<Vec<Visit>> {
     batches.iter().map(|batch| batch.iter().map(&mut visit).collect()).collect()
 }
 
-/// Takes one picture after the other until there are no more.
+/// A worker: loads images until the queue is closed.
 fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
     let mut pipeline = Pipeline::default();
     loop {
@@ -189,11 +189,11 @@ fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
     }
 }
 
-/// The memory of one batch, into which threads put pictures.
+/// The batch buffer that workers write images into.
 #[derive(Debug)]
 struct Tray {
     batch: Tensor,
-    /// Where the pictures of `batch` are.
+    /// The data pointer of `batch`.
     pixels: *mut u8,
     bytes: usize,
     state: Mutex<State>,
@@ -202,16 +202,16 @@ struct Tray {
 
 #[derive(Debug)]
 struct State {
-    /// Pictures not done.
+    /// Images not done.
     left: usize,
-    /// The first slot that failed, and why.
+    /// The first slot that failed, and its error.
     failed: Option<(usize, Error)>,
-    /// Whether anybody waits for the batch.
+    /// Whether the batch is still needed.
     wanted: bool,
 }
 
-// SAFETY: `pixels` belongs to `batch`, whose memory lives as long as the tray; each slot of it is
-// written by one thread, and read only after all are done.
+// SAFETY: `pixels` points into `batch`, whose memory lives as long as this buffer; each slot is written
+// by one thread, and read only after all are done.
 unsafe impl Send for Tray {}
 // SAFETY: as above.
 unsafe impl Sync for Tray {}
@@ -224,25 +224,25 @@ impl Tray {
             Device::Cuda(_) => batch.and_then(|batch| curricle_torch::pin(&batch)),
             _ => batch,
         };
-        let batch = batch.map_err(|e| Error::Torch { during: "making room for a batch", source: e.into() })?;
+        let batch = batch.map_err(|e| Error::Torch { during: "allocating a batch", source: e.into() })?;
         let pixels = batch.data_ptr().cast();
         let state = Mutex::new(State { left: size, failed: None, wanted: true });
         Ok(Self { batch, pixels, bytes: files.bytes(), state, changed: Condvar::new() })
     }
 
-    /// The memory of one picture.
+    /// The memory of one image.
     #[expect(clippy::mut_from_ref, reason = "each slot is given to one job only")]
     fn slot(&self, slot: usize) -> &mut [u8] {
-        // SAFETY: `batch` is contiguous and holds `bytes` for each slot; every slot is in one job
-        // only, and `finish` waits for all jobs before anybody else sees the memory.
+        // SAFETY: `batch` is contiguous and holds `bytes` for each slot; every slot belongs to one job
+        // only, and `finish` waits for all jobs before the memory is read.
         unsafe { std::slice::from_raw_parts_mut(self.pixels.add(slot * self.bytes), self.bytes) }
     }
 
-    /// One picture is dealt with.
+    /// Marks one image as done.
     fn done(&self, slot: usize, result: Result<()>) {
         let mut state = lock(&self.state);
         state.left -= 1;
-        // The first in the batch, whichever thread is faster.
+        // Report the first failure in batch order, independent of thread timing.
         if let Err(error) = result
             && state.failed.as_ref().is_none_or(|(other, _)| slot < *other)
         {
@@ -259,7 +259,7 @@ impl Tray {
         lock(&self.state).wanted = false;
     }
 
-    /// Waits until all pictures are done.
+    /// Waits until all images are done.
     fn finish(&self) -> Result<()> {
         let mut state = lock(&self.state);
         while state.left > 0 {
@@ -269,7 +269,7 @@ impl Tray {
     }
 }
 
-/// Nothing is left half done under these locks.
+/// Ignores poisoning: no state is left inconsistent under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -281,8 +281,8 @@ mod tests {
     use curricle_recipe::ImagesRecipe;
     use std::path::Path;
 
-    /// Pictures of noise that differ, the last of which is broken.
-    fn pictures(folder: &Path, count: u8) -> Files {
+    /// Different images of noise, the last of which is broken.
+    fn noise_images(folder: &Path, count: u8) -> Files {
         let place = |i: u8| {
             let path = folder.join(format!("{i}.png"));
             let pixels =
@@ -305,21 +305,21 @@ mod tests {
     }
 
     #[test]
-    fn batches_come_in_order_and_a_resumed_epoch_sees_the_same() {
+    fn batches_are_in_order_and_a_resumed_epoch_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let inputs = Inputs::Files(pictures(folder.path(), 8));
-        // More batches than are made ready ahead, and samples that come again.
+        let inputs = Inputs::Files(noise_images(folder.path(), 8));
+        // More batches than are prefetched, and samples that repeat.
         let batches: Vec<Vec<i64>> = (0..9).map(|b| vec![b % 7, 0, (b + 3) % 7]).collect();
         let view = View::Train { seed: 5, epoch: 1 };
         let whole = all(&inputs, &batches, 0, view);
         assert_eq!(whole.len(), 9);
-        for ((ids, pictures), batch) in whole.iter().zip(&batches) {
-            assert_eq!((ids, pictures.size()), (batch, vec![3, 3, 16, 16]));
+        for ((ids, images), batch) in whole.iter().zip(&batches) {
+            assert_eq!((ids, images.size()), (batch, vec![3, 3, 16, 16]));
         }
-        assert_ne!(whole[1].1.get(1), whole[2].1.get(1), "a sample is augmented differently when it comes again");
-        let rest = all(&inputs, &batches, 6, view);
-        assert_eq!(rest.len(), 3);
-        assert!(rest.iter().zip(&whole[6..]).all(|(a, b)| a == b));
+        assert_ne!(whole[1].1.get(1), whole[2].1.get(1), "a repeated sample is augmented differently");
+        let resumed = all(&inputs, &batches, 6, view);
+        assert_eq!(resumed.len(), 3);
+        assert!(resumed.iter().zip(&whole[6..]).all(|(a, b)| a == b));
         let one = |sample: i64| all(&inputs, &[vec![sample]], 0, View::Eval).remove(0).1;
         assert_eq!(all(&inputs, &[vec![2, 3]], 0, View::Eval)[0].1.get(1), one(3).get(0));
     }
@@ -327,26 +327,26 @@ mod tests {
     #[test]
     fn a_broken_file_is_named_and_ends_the_feed() {
         let folder = tempfile::tempdir().unwrap();
-        let inputs = Inputs::Files(pictures(folder.path(), 3));
+        let inputs = Inputs::Files(noise_images(folder.path(), 3));
         let batches = vec![vec![0, 1], vec![1, 2, 2], vec![0]];
         let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
         assert!(feed.next().unwrap().is_ok());
         let message = feed.next().unwrap().unwrap_err().to_string();
-        assert!(message.contains("2.png`: is no picture"), "{message}");
+        assert!(message.contains("2.png`: is not an image"), "{message}");
         assert!(feed.next().is_none());
     }
 
     #[test]
-    fn a_feed_can_be_left_early() {
+    fn a_feed_can_be_dropped_early() {
         let folder = tempfile::tempdir().unwrap();
-        let inputs = Inputs::Files(pictures(folder.path(), 5));
+        let inputs = Inputs::Files(noise_images(folder.path(), 5));
         let batches = vec![vec![0, 1, 2, 3]; 50];
         let mut feed = inputs.feed(&batches, 0, View::Eval, Device::Cpu).unwrap();
         assert!(feed.next().unwrap().is_ok());
     }
 
     #[test]
-    fn what_is_in_memory_is_gathered() {
+    fn samples_in_memory_are_gathered() {
         let inputs = Inputs::Features(Tensor::from_slice(&[1.0f32, 2.0, 3.0]).view([3, 1]));
         let fed = all(&inputs, &[vec![0], vec![2, 1]], 1, View::Eval);
         assert_eq!(fed.len(), 1);

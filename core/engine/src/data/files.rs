@@ -1,4 +1,4 @@
-//! Pictures in files, decoded when they are needed.
+//! Images in files, decoded on demand.
 
 use super::images::{Pipeline, View, Visit};
 use super::packed::Packed;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tch::{Kind, Tensor};
 
-/// Pictures in files. A copy shares everything.
+/// Images in files. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct Files {
     places: Arc<[Place]>,
@@ -17,37 +17,37 @@ pub struct Files {
     packed: Option<Arc<Packed>>,
 }
 
-/// A file and its contents.
+/// A file and the hash of its contents.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Hash of its bytes.
     pub hash: blake3::Hash,
 }
 
 impl Files {
-    /// Pictures at these places.
+    /// Images from these files.
     pub fn new(places: impl IntoIterator<Item = Place>, settings: Arc<ImagesRecipe>) -> Self {
         Self { places: places.into_iter().collect(), settings, packed: None }
     }
 
-    /// The same, taken from a cache of decoded pictures.
+    /// The same, read from a cache of decoded images.
     pub(super) fn with_cache(self, packed: Option<Arc<Packed>>) -> Self {
         Self { packed, ..self }
     }
 
-    /// How many there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// What becomes of them.
+    /// How images are transformed.
     pub fn settings(&self) -> &ImagesRecipe {
         &self.settings
     }
@@ -57,31 +57,31 @@ impl Files {
         &self.places[sample].path
     }
 
-    /// Bytes of one picture as the network sees it.
+    /// Size in bytes of one image as the network sees it.
     pub fn bytes(&self) -> usize {
         3 * self.settings.size * self.settings.size
     }
 
-    /// Fills `out` with what the network sees of one sample.
+    /// Fills `out` with the transformed image of one sample.
     pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Visit, out: &mut [u8]) -> Result<()> {
         let Place { path, hash } = &self.places[visit.sample];
-        let at_hand = self.packed.as_ref().and_then(|packed| packed.get(hash));
-        pipeline.load(path, at_hand, &self.settings, view, visit, out)
+        let cached = self.packed.as_ref().and_then(|packed| packed.get(hash));
+        pipeline.load(path, cached, &self.settings, view, visit, out)
     }
 
-    /// Some of them, in the order given.
+    /// A selection of the images, in the given order.
     pub fn select(&self, samples: &[usize]) -> Self {
         let places = samples.iter().map(|s| self.places[*s].clone());
         Self::new(places, self.settings.clone()).with_cache(self.packed.clone())
     }
 
-    /// Adds what the network can see of them: the contents of the files and what becomes of them.
+    /// Hashes everything that affects the network's inputs: file contents and transforms.
     pub(super) fn hash_into(&self, hasher: &mut blake3::Hasher) {
         hasher.update(&(self.len() as u64).to_le_bytes());
         self.places.iter().for_each(|place| {
             hasher.update(place.hash.as_bytes());
         });
-        // Leaving out bad files shows in which are there.
+        // `on_bad_image` shows in the list of files itself.
         let ImagesRecipe { size, resize: _, shrink, crop, flip, jitter, interpolation, on_bad_image: _ } =
             &*self.settings;
         let settings = (size, self.settings.resize(), shrink, crop, flip, jitter, interpolation);

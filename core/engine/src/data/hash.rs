@@ -1,4 +1,4 @@
-//! Content hashes, by which runs prove that they saw the same data.
+//! Content hashes, which show whether two runs used the same data.
 
 use super::{Inputs, Part};
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use tch::{Device, Kind};
 /// Bytes hashed at once.
 const BLOCK: i64 = 1 << 22;
 
-/// Hash of inputs, labels and class names of some parts, and of which samples are queries.
+/// Hash of the inputs, labels and class names of some splits, and of the query flags.
 pub fn of_parts(parts: &[&Part], query: Option<&[bool]>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -19,7 +19,7 @@ pub fn of_parts(parts: &[&Part], query: Option<&[bool]>) -> Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Adds texts so that no two lists of texts give the same bytes.
+/// Adds strings with their lengths, so that no two lists give the same bytes.
 pub fn add_texts(hasher: &mut blake3::Hasher, texts: &[String]) {
     hasher.update(&(texts.len() as u64).to_le_bytes());
     for text in texts {
@@ -69,7 +69,7 @@ mod tests {
     use crate::data::part::numbered;
 
     #[test]
-    fn inputs_labels_and_names_count_and_paths_do_not() {
+    fn the_hash_depends_on_inputs_labels_and_names_but_not_on_paths() {
         let hash = |change: fn(&mut Part)| {
             let mut part = numbered(&[0, 0, 1, 1]);
             change(&mut part);

@@ -1,4 +1,4 @@
-//! A look at every file: does it exist, what is in it, can it be decoded?
+//! Checks every file: whether it exists, its hash, and whether it can be decoded.
 
 use super::images::Pipeline;
 use super::ledger::{Known, Ledger, Stamp};
@@ -6,21 +6,21 @@ use crate::{Error, Result};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// How closely to look.
+/// How thoroughly to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Read the file, unless it is known from earlier.
+    /// Read the file, unless it is in the cache.
     Contents,
-    /// Also decode it, unless it is known from earlier.
+    /// Also decode it, unless it is in the cache.
     Pixels,
-    /// Read and decode it, whatever is known.
+    /// Read and decode it, ignoring the cache.
     Afresh,
 }
 
-/// What was found: the hash of a file's contents, or what is wrong with it.
+/// The hash of a file's contents, or what is wrong with it.
 pub type Finding = Result<blake3::Hash>;
 
-/// Looks at files below a folder, in parallel; `seen` is called after each.
+/// Checks files below a folder, in parallel; `seen` is called after each.
 pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)) -> Vec<Finding> {
     let ledger = Ledger::open(root);
     let (findings, known): (Vec<Finding>, Vec<_>) = paths
@@ -48,8 +48,7 @@ pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)
     findings
 }
 
-/// Reads a file and decodes it if asked for. A file that can be read but not decoded is known to be
-/// bad.
+/// Reads a file, and decodes it if asked to. A file that cannot be decoded is a result, not an error.
 fn examine(pipeline: &mut Pipeline, path: &Path, look: Look) -> Result<Known> {
     if look == Look::Contents {
         refuse_special(path)?;
@@ -60,13 +59,13 @@ fn examine(pipeline: &mut Pipeline, path: &Path, look: Look) -> Result<Known> {
     Ok(Known { hash, decoded: Some(decoded) })
 }
 
-/// Refuses what is there but no regular file. Who opens a pipe waits for somebody to write, and some
-/// devices never end.
+/// Refuses anything but regular files: opening a pipe blocks until something writes to it, and some devices
+/// never end.
 pub fn refuse_special(path: &Path) -> Result<()> {
     if path.metadata().map_err(Error::file("read", path))?.is_file() {
         return Ok(());
     }
-    Err(Error::format(path, "is no regular file"))
+    Err(Error::format(path, "is not a regular file"))
 }
 
 #[cfg(test)]
@@ -74,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_and_folders_are_no_files() {
+    fn devices_and_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a.png")).unwrap();
         for look in [Look::Contents, Look::Pixels, Look::Afresh] {
             for finding in inspect(folder.path(), &["/dev/null", "a.png"], look, &|| ()) {
                 let message = finding.unwrap_err().to_string();
-                assert!(message.ends_with("`: is no regular file"), "{message}");
+                assert!(message.ends_with("`: is not a regular file"), "{message}");
             }
         }
     }

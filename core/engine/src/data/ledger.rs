@@ -1,9 +1,8 @@
-//! What is known of files from earlier runs, so that large data sets need not be read to know that
-//! they are the same.
+//! The file-hash cache, which lets later runs hash a large data set without reading it again.
 //!
-//! A ledger is a CSV file in the user's cache folder, one for each folder of pictures. A file that
-//! still has its size and the times of its last changes is taken to have its contents. Without a
-//! cache folder, or with an unreadable ledger, everything is read again; nothing else changes.
+//! It is a CSV file in the user's cache folder, one per image folder. A file whose size and
+//! timestamps are unchanged is assumed to have the same contents. Without a cache folder, or if the
+//! cache cannot be read, all files are read again; nothing else changes.
 
 use curricle_record::files;
 use std::collections::HashMap;
@@ -12,17 +11,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Another version may decode differently.
+/// Contains the version, because another version may decode differently.
 const HEADER: &str = concat!("curricle ", env!("CARGO_PKG_VERSION"), " files 1");
 
-/// What is known of the files of one folder.
+/// The file-hash cache of one folder.
 #[derive(Debug, Default)]
 pub struct Ledger {
     path: Option<PathBuf>,
     known: HashMap<String, (Stamp, Known)>,
 }
 
-/// What a file looks like from outside.
+/// A file's size and timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     size: u64,
@@ -30,7 +29,7 @@ pub struct Stamp {
     changed: i128,
 }
 
-/// What is known of a file's contents.
+/// A cache entry: what is known about a file's contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// Hash of its bytes.
@@ -40,7 +39,7 @@ pub struct Known {
 }
 
 impl Stamp {
-    /// `None` for a file that changed so recently that it could change again unseen.
+    /// `None` for a file that changed so recently that another change might not alter its timestamps.
     pub fn of(data: &Metadata) -> Option<Self> {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let changed = nanoseconds(data.ctime(), data.ctime_nsec());
@@ -51,7 +50,7 @@ impl Stamp {
 }
 
 impl Ledger {
-    /// Opens the ledger of a folder.
+    /// Opens the cache of a folder.
     pub fn open(root: &Path) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
         let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
@@ -62,12 +61,12 @@ impl Ledger {
         Self { path: Some(path), known }
     }
 
-    /// What is known of a file that looks like this.
+    /// The entry of a file, if its stamp is unchanged.
     pub fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&Known> {
         self.known.get(path).filter(|(known, _)| Some(*known) == stamp).map(|(_, known)| known)
     }
 
-    /// Writes down what is known now. Only speed is lost if that fails.
+    /// Adds entries and writes the cache. If that fails, only speed is lost.
     pub fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, Known)>) {
         let Some(path) = self.path.take() else { return };
         let mut changed = false;
@@ -80,7 +79,7 @@ impl Ledger {
         let written =
             path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(crate::Error::file("create", &path));
         if let Err(error) = written.and_then(|()| Ok(files::write(&path, &self.to_csv())?)) {
-            tracing::debug!("what is known of the pictures is not kept: {error}");
+            tracing::debug!("the file-hash cache cannot be saved: {error}");
         }
     }
 
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ledger_comes_back_as_it_was_and_another_versions_is_ignored() {
+    fn a_saved_cache_is_read_back_and_one_of_another_version_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/files.csv");
         let stamp = |size| Stamp { size, modified: -5, changed: 1 << 70 };
@@ -148,7 +147,7 @@ mod tests {
         let rows = [
             ("a, \"b\".jpg".to_string(), stamp(1), known(None)),
             ("c.jpg".to_string(), stamp(2), known(Some(Ok(())))),
-            ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is cut off, sadly".into())))),
+            ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is truncated, sadly".into())))),
         ];
         Ledger { path: Some(path.clone()), known: HashMap::new() }.save(rows.clone());
         let text = std::fs::read(&path).unwrap();

@@ -36,16 +36,17 @@ use std::path::Path;
 /// A data set, split into training and test classes.
 #[derive(Debug)]
 pub struct Dataset {
-    /// The classes that train.
+    /// The training set.
     pub train: Part,
-    /// The classes that test.
+    /// The test set.
     pub test: Part,
-    /// The test samples that search, all others being searched. `None`: each searches all others.
+    /// Which test samples are queries; all others are the gallery. `None`: every sample is a query against
+    /// all others.
     pub query: Option<Vec<bool>>,
-    /// Hash of inputs, labels and class names of both parts: runs with the same hash saw the same
-    /// data. Paths do not count, so that data may lie in different places.
+    /// Hash of the inputs, labels and class names of both splits: runs with the same hash used the same
+    /// data. Paths do not count, so that the data may be in different folders.
     pub hash: String,
-    /// Bad files that were left out.
+    /// Bad files that were skipped.
     pub skipped: Vec<SkippedFile>,
 }
 
@@ -55,20 +56,20 @@ impl Dataset {
         Ok(Self { train, test, query, hash, skipped: Vec::new() })
     }
 
-    /// The first half of the classes trains, the second half tests.
+    /// The first half of the classes is the training set, the second half the test set.
     fn halves(whole: &Part) -> Result<Self> {
         let (train, test) = split::by_class(whole)?;
         Self::new(train, test, None)
     }
 }
 
-/// Draws or reads the data set a recipe names, and splits it.
+/// Loads the data set of a recipe, and splits it.
 pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
     load_watched(recipe, images, None, ProgressMode::Quiet)
 }
 
-/// The same with a folder for decoded pictures (whoever comes first fills it, and nothing but the time of
-/// later runs changes), for somebody who waits: many files take minutes to look at for the first time.
+/// The same with progress bars (checking many files for the first time takes minutes) and a cache folder for
+/// decoded images. The first run fills the cache; it makes later runs faster and changes nothing else.
 pub fn load_watched(
     recipe: &DataRecipe,
     images: &ImagesRecipe,
@@ -87,7 +88,7 @@ mod tests {
     use curricle_recipe::StrokesRecipe;
 
     #[test]
-    fn a_data_set_is_split_in_halves_and_hashed() {
+    fn a_data_set_is_split_into_halves_and_hashed() {
         let load = |seed| {
             let recipe = StrokesRecipe { classes: 5, per_class: 2, size: 16, seed, ..StrokesRecipe::default() };
             load(&DataRecipe::Strokes(recipe), &ImagesRecipe::default()).unwrap()
@@ -97,8 +98,8 @@ mod tests {
         assert_eq!(data.test.class_sizes(), [2, 2, 2]);
         assert_eq!(data.test.inputs.tensor().unwrap().size(), [6, 1, 16, 16]);
         assert_eq!(data.hash, load(0).hash);
-        // Drawings must not change from version to version, or results no longer compare. If they
-        // have to, write the new hash here and say so in the change log.
+        // Drawings must not change between versions, or results are no longer comparable. If they
+        // have to, put the new hash here and mention it in the changelog.
         assert_eq!(data.hash, "f35e34951a28a38a45d4d2e62ff70f5896520022a14065c715561bd6ae488e45");
         assert_ne!(data.hash, load(1).hash);
     }

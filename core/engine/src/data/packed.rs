@@ -1,8 +1,8 @@
-//! Pictures that were decoded once, in one file that is mapped into memory.
+//! The image cache: decoded images in one memory-mapped file.
 //!
-//! The file's name is a hash of the contents of all its pictures and of how they were reduced, so
-//! that a cache that does not fit is simply not found. It is written under another name and renamed
-//! when it is whole, and a lock lets one process fill it while others wait.
+//! The file name is a hash of the contents of all image files and of `images.shrink`, so a stale cache
+//! is never found. The file is written under a temporary name and renamed when it is complete, and a
+//! lock lets one process fill it while others wait.
 
 use super::files::Place;
 use super::images::{Pipeline, Pixels};
@@ -17,16 +17,16 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 32] = b"curricle packed images 2\n\n\n\n\n\n\n\n";
-/// Magic, number of pictures and hash of the rows.
+/// Magic, number of images and hash of the rows.
 const FRONT: usize = 72;
 /// Hash, offset, width and height.
 const ROW: usize = 48;
-/// Counts up whenever the same file gives other pixels than before.
+/// Incremented whenever the same file decodes to different pixels than before.
 const DECODING: u32 = 2;
-/// Pictures decoded before they are written.
+/// Images decoded in parallel before they are written.
 const CHUNK: usize = 256;
 
-/// A cache of decoded pictures.
+/// A cache of decoded images.
 #[derive(Debug)]
 pub struct Packed {
     map: Mmap,
@@ -34,7 +34,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Opens the cache of these pictures in a folder, and fills it first if there is none.
+    /// Opens the cache of these images in a folder, and fills it first if it does not exist.
     pub fn open(folder: &Path, files: &[Place], shrink: Option<usize>, progress: ProgressMode) -> Result<Self> {
         let mut files: Vec<&Place> = files.iter().collect();
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
@@ -52,12 +52,12 @@ impl Packed {
         let lock = folder.join(format!("{name}.lock"));
         let mut lock = fd_lock::RwLock::new(File::create(&lock).map_err(Error::file("create", &lock))?);
         if lock.try_write().is_err() {
-            tracing::warn!("waiting for another process that fills the image cache `{}`", path.display());
+            tracing::warn!("waiting for another process to fill the image cache `{}`", path.display());
         }
         let _guard = lock.write().map_err(Error::file("lock", folder))?;
         if !path.is_file() {
-            tracing::info!("decoding {} pictures into the image cache `{}`", files.len(), path.display());
-            let bar = Bar::new(progress, "decoding pictures", files.len() as u64);
+            tracing::info!("decoding {} images into the image cache `{}`", files.len(), path.display());
+            let bar = Bar::new(progress, "decoding images", files.len() as u64);
             fill(&path, folder, &files, shrink, &bar)?;
         }
         Self::map(&path)
@@ -65,22 +65,22 @@ impl Packed {
 
     fn map(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::file("read", path))?;
-        // SAFETY: caches are never changed once they have their name. Whoever cuts one off by hand
+        // SAFETY: caches are never changed once they have their final name. Truncating one by hand
         // ends the program with a bus error, as with every mapped file.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::file("map", path))?;
         let places = index(&map)
-            .ok_or_else(|| Error::format(path, "is no image cache, or damaged; remove it, and it is made again"))?;
+            .ok_or_else(|| Error::format(path, "is not an image cache, or damaged; delete it to have it rebuilt"))?;
         Ok(Self { map, places })
     }
 
-    /// A picture by the contents of its file.
+    /// The image of a file with this hash.
     pub fn get(&self, hash: &blake3::Hash) -> Option<Pixels<'_>> {
         let &(offset, width, height) = self.places.get(hash)?;
         Some(Pixels { width, height, rgb: &self.map[offset..][..3 * width * height] })
     }
 }
 
-/// Where each picture is; `None` if the file is not whole, or its rows are not as they were written.
+/// The position of each image; `None` if the file is incomplete or its rows are damaged.
 fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
     if bytes.get(..32)? != MAGIC {
         return None;
@@ -117,8 +117,8 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar
         let gigabytes = |bytes: f64| bytes / 1e9;
         let expected = written as f64 / done.max(1) as f64 * files.len() as f64;
         Error::Failed(format!(
-            "the disk of the image cache `{}` is full: {done} of {} pictures take {:.1} GB, all would take about {:.1}; \
-             choose another folder, reduce the pictures with `images.shrink`, or do without the cache",
+            "no space left for the image cache `{}`: {done} of {} images take {:.1} GB, all would take about {:.1} GB; \
+             choose another folder, shrink the images with `images.shrink`, or run without the cache",
             folder.display(),
             files.len(),
             gigabytes(written as f64),
@@ -128,11 +128,11 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar
     out.seek(SeekFrom::Start(offset)).map_err(|e| full(0, 0, e))?;
     for chunk in files.chunks(CHUNK) {
         let decode = |pipeline: &mut Pipeline, place: &&Place| {
-            let picture = pipeline.picture(&place.path, shrink)?;
-            Ok((place.hash, picture.width, picture.height, picture.rgb.to_vec()))
+            let image = pipeline.picture(&place.path, shrink)?;
+            Ok((place.hash, image.width, image.height, image.rgb.to_vec()))
         };
-        let pictures = chunk.par_iter().map_init(Pipeline::default, decode).collect::<Result<Vec<_>>>()?;
-        for (hash, width, height, rgb) in pictures {
+        let images = chunk.par_iter().map_init(Pipeline::default, decode).collect::<Result<Vec<_>>>()?;
+        for (hash, width, height, rgb) in images {
             out.write_all(&rgb).map_err(|e| full(done, offset - first, e))?;
             rows.extend_from_slice(hash.as_bytes());
             rows.extend_from_slice(&offset.to_le_bytes());
@@ -165,15 +165,15 @@ mod tests {
     fn places(folder: &Path, colours: &[u8]) -> Vec<Place> {
         let place = |colour: &u8| {
             let path = folder.join(format!("{colour}.png"));
-            let picture = image::RgbImage::from_fn(50, 40, |x, y| image::Rgb([*colour, x as u8, y as u8]));
-            picture.save(&path).unwrap();
+            let image = image::RgbImage::from_fn(50, 40, |x, y| image::Rgb([*colour, x as u8, y as u8]));
+            image.save(&path).unwrap();
             Place { hash: blake3::hash(&std::fs::read(&path).unwrap()), path }
         };
         colours.iter().map(place).collect()
     }
 
     #[test]
-    fn pictures_come_back_as_they_were_decoded_and_reduced() {
+    fn cached_images_equal_the_decoded_and_shrunk_ones() {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 1]);
         for shrink in [None, Some(20)] {
@@ -186,7 +186,7 @@ mod tests {
             }
             assert!(packed.get(&blake3::hash(b"another")).is_none());
         }
-        // Later ones need no files; other contents are another cache.
+        // Opening again needs no files; different contents need a different cache.
         files.iter().for_each(|place| std::fs::remove_file(&place.path).unwrap_or_default());
         Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
         let other = Place { hash: blake3::hash(b"changed"), ..files[0].clone() };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_is_said_to_be_one() {
+    fn a_damaged_cache_is_refused() {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2]);
         Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
@@ -209,12 +209,12 @@ mod tests {
         for length in [0, 10, 39, 100, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..length]).unwrap();
             let message = Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap_err().to_string();
-            assert!(message.contains("remove it, and it is made again") || length == 0, "{message}");
+            assert!(message.contains("delete it to have it rebuilt") || length == 0, "{message}");
         }
     }
 
     #[test]
-    fn an_index_that_was_changed_is_refused() {
+    fn a_changed_index_is_refused() {
         let rgb = [7_u8; 3 * 4 * 2];
         let file = |width: u32, height: u32| {
             let offset = (FRONT + ROW) as u64;
@@ -225,19 +225,19 @@ mod tests {
         };
         let good = file(4, 2);
         assert_eq!(index(&good).unwrap()[&blake3::hash(b"file")], (FRONT + ROW, 4, 2));
-        // The last is so large that three bytes for each pixel come to 2^64 + 1526.
+        // The last is so large that three bytes for each pixel make 2^64 + 1526.
         for (width, height) in [(0, 2), (4, 0), (4, 3), (2_480_740_511, 2_478_660_974)] {
             let large = [file(width, height), vec![0; 2000 * usize::from(width > 4)]].concat();
             assert!(index(&large).is_none(), "{width} x {height}");
         }
-        // Still within the file, but not what was written.
+        // Within the file, but not what was written.
         let mut changed = good;
         changed[FRONT + 40] = 2;
         assert!(index(&changed).is_none());
     }
 
     #[test]
-    fn two_that_fill_one_cache_take_turns() {
+    fn two_threads_can_open_the_same_new_cache() {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 4, 5]);
         std::thread::scope(|scope| {

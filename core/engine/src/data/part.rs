@@ -1,4 +1,4 @@
-//! A set of labelled samples, and subsets of it.
+//! Sets of labelled samples.
 
 use super::files::Files;
 use crate::{Error, Result};
@@ -8,13 +8,13 @@ use tch::{Device, Kind, Tensor};
 /// The shape of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// A picture.
+    /// An image.
     Images {
         /// 1 for grey, 3 for colour.
         channels: i64,
-        /// Pixels.
+        /// In pixels.
         height: i64,
-        /// Pixels.
+        /// In pixels.
         width: i64,
     },
     /// A vector of features.
@@ -33,14 +33,14 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What the network sees of each sample.
+/// The network's inputs, one per sample.
 #[derive(Debug)]
 pub enum Inputs {
-    /// Grey or colour pictures `[N, C, H, W]`, u8.
+    /// Grey or colour images `[N, C, H, W]`, u8.
     Images(Tensor),
     /// Precomputed features `[N, F]`, f32.
     Features(Tensor),
-    /// Colour pictures in files.
+    /// Colour images in files.
     Files(Files),
 }
 
@@ -66,7 +66,7 @@ impl Inputs {
         }
     }
 
-    /// The same on another device. Files stay where they are; batches of them move.
+    /// Moves tensors to a device. Files are unaffected; their batches are moved when they are loaded.
     pub fn to_device(&self, device: Device) -> Self {
         self.map(|tensor| tensor.to_device(device))
     }
@@ -86,7 +86,7 @@ impl Inputs {
         }
     }
 
-    /// A copy of some samples, in the order given.
+    /// A copy of some samples, in the given order.
     pub fn select(&self, samples: &[usize]) -> Result<Self> {
         match self {
             Inputs::Images(tensor) => Ok(Inputs::Images(select_rows(tensor, samples)?)),
@@ -95,13 +95,13 @@ impl Inputs {
         }
     }
 
-    /// The same samples without a copy: both share their memory.
+    /// The same samples in shared memory.
     pub fn share(&self) -> Self {
         self.map(Tensor::shallow_clone)
     }
 
-    /// Pictures of some samples for people to look at: u8 `[n, C, side, side]` on the CPU, the
-    /// central square of each. `None` if samples are no pictures.
+    /// Thumbnails of some samples: the central square of each as u8 `[n, C, side, side]` on the CPU. `None`
+    /// if the samples are not images.
     pub fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Option<Tensor>> {
         match self {
             Inputs::Images(tensor) => {
@@ -112,7 +112,7 @@ impl Inputs {
         }
     }
 
-    /// The side of thumbnails that shows all there is to see, but at most `largest`.
+    /// The thumbnail size that shows full resolution, but at most `largest`.
     pub fn thumbnail_side(&self, largest: i64) -> i64 {
         match self {
             Inputs::Images(tensor) => tensor.size()[2].min(tensor.size()[3]).min(largest),
@@ -139,31 +139,29 @@ pub(super) fn select_rows(tensor: &Tensor, samples: &[usize]) -> Result<Tensor> 
     select().map_err(during("selecting samples"))
 }
 
-/// The central squares of pictures, resized.
-fn square(pictures: &Tensor, side: i64) -> Result<Tensor, tch::TchError> {
-    let pictures = pictures.f_to_device(Device::Cpu)?;
-    let (height, width) = (pictures.size()[2], pictures.size()[3]);
+/// The central squares of images, resized.
+fn square(images: &Tensor, side: i64) -> Result<Tensor, tch::TchError> {
+    let images = images.f_to_device(Device::Cpu)?;
+    let (height, width) = (images.size()[2], images.size()[3]);
     let shorter = height.min(width);
-    let pictures =
-        pictures.f_narrow(2, (height - shorter) / 2, shorter)?.f_narrow(3, (width - shorter) / 2, shorter)?;
+    let images = images.f_narrow(2, (height - shorter) / 2, shorter)?.f_narrow(3, (width - shorter) / 2, shorter)?;
     if shorter == side {
-        return Ok(pictures);
+        return Ok(images);
     }
-    let resized =
-        pictures.f_to_kind(Kind::Float)?.f_internal_upsample_bilinear2d_aa([side, side], false, None, None)?;
+    let resized = images.f_to_kind(Kind::Float)?.f_internal_upsample_bilinear2d_aa([side, side], false, None, None)?;
     resized.f_round()?.f_to_kind(Kind::Uint8)
 }
 
-/// A set of labelled samples, such as one side of a class-disjoint split.
+/// A set of labelled samples, such as the training or test split.
 #[derive(Debug)]
 pub struct Part {
-    /// What the network sees.
+    /// The network's inputs.
     pub inputs: Inputs,
     /// The class of each sample, from 0 to C-1. Every class has at least one sample.
     pub labels: Vec<i64>,
     /// The name of each class.
     pub class_names: Vec<String>,
-    /// A name for each sample: its path, or what stands for it.
+    /// A name for each sample: its path, or a substitute for it.
     pub paths: Vec<String>,
 }
 
@@ -192,9 +190,8 @@ impl Part {
         members
     }
 
-    /// A copy of some samples, in the order given. Classes that are left without a sample
-    /// disappear and the labels of the others close the gap, in the same order: losses and weight
-    /// schemes rely on every class having samples.
+    /// A copy of some samples, in the given order. Classes without samples are dropped, and the others
+    /// are renumbered in the same order: losses and weight schemes rely on every class having samples.
     pub fn select(&self, samples: &[usize]) -> Result<Part> {
         if let Some(sample) = samples.iter().find(|s| **s >= self.len()) {
             return Err(Error::Failed(format!("sample {sample} was selected, but there are only {}", self.len())));
@@ -223,7 +220,7 @@ pub(super) fn close_gaps(labels: &[i64], class_names: &[String]) -> (Vec<i64>, V
     (labels.iter().map(|label| number[*label as usize]).collect(), names)
 }
 
-/// A part whose features are the sample numbers, for tests.
+/// Samples whose features are their indices, for tests.
 #[cfg(test)]
 pub(crate) fn numbered(labels: &[i64]) -> Part {
     let classes = labels.iter().max().map_or(0, |m| m + 1);
@@ -241,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selection_keeps_order_and_closes_gaps() {
+    fn a_selection_keeps_the_order_and_drops_empty_classes() {
         let part = numbered(&[0, 0, 1, 1, 2, 2]);
         let selected = part.select(&[5, 0, 4]).unwrap();
         assert_eq!(selected.labels, [1, 0, 1]);

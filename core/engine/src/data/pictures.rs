@@ -1,4 +1,4 @@
-//! Pictures from anywhere, to be embedded rather than trained on.
+//! Images to embed: from any folder or list, without training on them.
 
 use super::catalogue::{Entry, part_of};
 use super::sources::folder;
@@ -8,27 +8,27 @@ use curricle_recipe::ImagesRecipe;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Pictures, and what is known of them.
+/// Images with their paths and, if known, their classes.
 #[derive(Debug)]
 pub struct Pictures {
-    /// The pictures.
+    /// The images.
     pub inputs: Inputs,
-    /// Where each is, as it was named.
+    /// The path of each image, as listed.
     pub paths: Vec<String>,
-    /// The class of each, if classes are known.
+    /// The class of each image, if classes are known.
     pub labels: Option<Vec<i64>>,
     /// The name of each class.
     pub class_names: Vec<String>,
 }
 
-/// Finds the pictures of a folder or of a list.
+/// Finds the images of a folder or of a list.
 ///
-/// Folders within a folder are classes, unless pictures lie beside them. A list is a CSV file of
-/// `path,label`, or of paths alone; they are relative to the file.
+/// The subfolders of a folder are classes, unless there are images next to them. A list is a CSV file of
+/// `path,label`, or of paths only; they are relative to the file.
 pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<Pictures> {
     let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
     if list.entries.is_empty() {
-        return Err(Error::format(path, "has no pictures"));
+        return Err(Error::format(path, "contains no images"));
     }
     let root = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     let Part { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
@@ -67,7 +67,7 @@ fn in_list(path: &Path) -> Result<List> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |message: String| Error::format(path, message);
     if folder::is_picture(&path.to_string_lossy()) {
-        let message = "is a picture; name a folder of pictures, or a file that lists them".into();
+        let message = "is an image; pass a folder of images, or a CSV file that lists them".into();
         return Err(wrong(message));
     }
     let lines = columns::read(&text, &["path"], &["label"]).map_err(wrong)?;
@@ -82,7 +82,7 @@ fn in_list(path: &Path) -> Result<List> {
     let classes: BTreeSet<&str> = samples.iter().filter_map(|(_, label)| label.as_deref()).collect();
     let labelled = !classes.is_empty();
     if labelled && let Some((path, _)) = samples.iter().find(|(_, label)| label.is_none()) {
-        return Err(wrong(format!("has labels, but none for `{path}`")));
+        return Err(wrong(format!("has labels, but no label for `{path}`")));
     }
     let mut class_names: Vec<String> = classes.into_iter().map(str::to_string).collect();
     if class_names.iter().all(|name| name.parse::<i64>().is_ok()) {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_classes_unless_pictures_lie_beside_them() {
+    fn subfolders_are_classes_unless_there_are_images_next_to_them() {
         let folder = tempfile::tempdir().unwrap();
         for path in ["a/x/1.png", "b/2.jpg", "a/0.png", "b/readme.txt"] {
             let path = folder.path().join("all").join(path);
@@ -114,12 +114,12 @@ mod tests {
             std::fs::write(path, b"").unwrap();
         }
         std::os::unix::fs::symlink("..", folder.path().join("all/a/x/circle")).unwrap();
-        let pictures = found(folder.path(), "all");
-        assert_eq!(pictures.paths, ["a/0.png", "a/x/1.png", "b/2.jpg"]);
-        assert_eq!((pictures.labels, pictures.class_names), (Some(vec![0, 0, 1]), vec!["a".into(), "b".into()]));
+        let images = found(folder.path(), "all");
+        assert_eq!(images.paths, ["a/0.png", "a/x/1.png", "b/2.jpg"]);
+        assert_eq!((images.labels, images.class_names), (Some(vec![0, 0, 1]), vec!["a".into(), "b".into()]));
         std::fs::write(folder.path().join("all/c.png"), b"").unwrap();
-        let pictures = found(folder.path(), "all");
-        assert_eq!((pictures.paths.len(), pictures.labels), (4, None));
+        let images = found(folder.path(), "all");
+        assert_eq!((images.paths.len(), images.labels), (4, None));
     }
 
     #[test]
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(list("1.png\n2.png\n").unwrap().labels, None);
         let labelled = list("path,label\n2.png,10\n1.png,9\n").unwrap();
         assert_eq!((labelled.labels, labelled.class_names), (Some(vec![1, 0]), vec!["9".into(), "10".into()]));
-        assert!(list("1.png,3\n2.png\n").unwrap_err().to_string().contains("but none for `2.png`"));
+        assert!(list("1.png,3\n2.png\n").unwrap_err().to_string().contains("but no label for `2.png`"));
         assert!(list("no.png\n").unwrap_err().to_string().contains("no.png"));
-        assert!(list("\n").unwrap_err().to_string().contains("has no pictures"));
+        assert!(list("\n").unwrap_err().to_string().contains("contains no images"));
     }
 }

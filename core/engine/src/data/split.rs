@@ -1,19 +1,18 @@
-//! The class-disjoint split: the first half of the classes trains, the second half tests.
+//! The class-disjoint split: the first half of the classes is for training, the second half for testing.
 
 use super::Part;
 use crate::{Error, Result};
 
-/// Fewest classes that can be split: two on each side, for one class alone has nothing to be told
-/// apart from.
+/// Fewest classes that can be split: two on each side, because a single class has no negatives.
 pub const FEWEST_CLASSES: usize = 4;
 
-/// Splits by the order of classes: the first ⌊C/2⌋ train, the others test. Labels of each part
-/// count from 0, class names stay.
+/// Splits by class order: the first ⌊C/2⌋ classes train, the others test. The labels of each split start at 0;
+/// class names are kept.
 pub fn by_class(whole: &Part) -> Result<(Part, Part)> {
     let classes = whole.class_names.len();
     if classes < FEWEST_CLASSES {
         return Err(Error::Usage(format!(
-            "the data set has {classes} classes, but needs at least {FEWEST_CLASSES}: two to train and two to test"
+            "the data set needs at least {FEWEST_CLASSES} classes, two to train and two to test, but has {classes}"
         )));
     }
     let trains = |sample: &usize| (whole.labels[*sample] as usize) < classes / 2;
@@ -39,6 +38,6 @@ mod tests {
     #[test]
     fn too_few_classes_are_refused() {
         let message = by_class(&numbered(&[0, 1, 2])).unwrap_err().to_string();
-        assert_eq!(message, "the data set has 3 classes, but needs at least 4: two to train and two to test");
+        assert_eq!(message, "the data set needs at least 4 classes, two to train and two to test, but has 3");
     }
 }

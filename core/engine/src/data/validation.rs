@@ -1,20 +1,20 @@
-//! The validation part: training classes on which settings are chosen instead of on test classes.
+//! The validation split: training classes held out for choosing settings, so that test classes are not used.
 
 use super::Part;
 use super::noise::NoisyPart;
 use crate::{Error, Result};
 use curricle_recipe::EvalRecipe;
 
-/// Splits a training set, noise included, into what is trained on and what is validated on.
+/// Splits a training set, noise included, into a smaller training set and a validation set.
 ///
-/// The last classes are set aside, as the last classes of a data set test. A sample belongs to
-/// the class that its label says, right or wrong: whoever chooses settings does not know better.
+/// The last classes are held out, just as the last classes of a data set are the test set. A sample belongs
+/// to the class of its label, right or wrong: when settings are chosen, true labels are unknown.
 pub fn set_aside(training: &NoisyPart, eval: &EvalRecipe) -> Result<(NoisyPart, Part)> {
     let classes = training.part.class_names.len();
     if classes < 4 {
         return Err(Error::Usage(format!(
-            "`eval.on = \"validation\"` needs at least 4 training classes, two to train and two to validate, but there \
-             are {classes}"
+            "`eval.on = \"validation\"` needs at least 4 training classes, two to train and two to validate, but the \
+             data set has {classes}"
         )));
     }
     let first = (classes - eval.validation_classes(classes)) as i64;
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn no_class_is_on_both_sides_and_labels_stay_as_wrong_as_they_were() {
+    fn no_class_is_in_both_splits_and_wrong_labels_stay_wrong() {
         let all = noisy(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].repeat(5));
         let (training, validation) = set_aside(&all, &share(0.3)).unwrap();
         assert_eq!(validation.class_names, ["class 7", "class 8", "class 9"]);
@@ -65,7 +65,7 @@ mod tests {
             let sample: usize = path.trim_start_matches("folder/").trim_end_matches(".jpg").parse().unwrap();
             label_of(path) != format!("class {}", sample % 10)
         });
-        assert!(wrong.count() > 0, "wrong labels are not put right");
+        assert!(wrong.count() > 0, "wrong labels are not corrected");
         for (place, sample) in training.samples.iter().enumerate() {
             assert_eq!(training.part.paths[place], all.part.paths[*sample]);
             assert_eq!(training.flipped[place], all.flipped[*sample]);
@@ -73,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_have_two_classes_at_least() {
+    fn both_splits_have_at_least_two_classes() {
         assert_eq!([0.01, 0.2, 0.25, 0.99].map(|part| share(part).validation_classes(10)), [2, 2, 3, 8]);
         assert_eq!(share(0.9).validation_classes(4), 2);
         let message = set_aside(&noisy(&[0, 1, 2, 0, 1, 2, 0, 1, 2]), &share(0.2)).unwrap_err().to_string();
-        assert!(message.contains("needs at least 4 training classes") && message.contains("are 3"), "{message}");
+        assert!(message.contains("needs at least 4 training classes") && message.contains("has 3"), "{message}");
     }
 }

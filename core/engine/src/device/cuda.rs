@@ -1,8 +1,8 @@
-//! The CUDA half of libtorch: loading it, and saying what is missing.
+//! Loads libtorch's CUDA library and finds CUDA devices.
 //!
-//! The linker drops `libtorch_cuda.so` from programs built the usual way, because nothing in
-//! them refers to it by name (`--as-needed`); such a program says "no CUDA" on a machine with a
-//! GPU. So it is loaded here, by hand, before libtorch looks for it.
+//! With `--as-needed` the linker drops `libtorch_cuda.so`, because nothing in the program refers to
+//! its symbols; the program then finds no CUDA on a machine with a GPU. So the library is loaded
+//! explicitly here, before libtorch looks for it.
 
 use super::{Missing, libtorch};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -12,18 +12,18 @@ use tch::{Device, Kind, Tensor};
 
 const LIBRARY: &str = "libtorch_cuda.so";
 
-/// What is there of the NVIDIA driver.
+/// The state of the NVIDIA driver.
 #[derive(Debug, Clone)]
 pub struct Driver {
     /// Whether its library `libcuda.so.1` loads, else the loader's message.
     pub library: Result<(), String>,
-    /// The kernel module's description, if it tells (it does not under WSL).
+    /// The kernel module's version string, if it has one (it does not under WSL).
     pub version: Option<String>,
-    /// Models of the GPUs the kernel module knows, in no particular order.
+    /// Models of the GPUs that the kernel module lists, sorted by name.
     pub gpus: Vec<String>,
 }
 
-/// Looks for the driver. Starts nothing on the GPU.
+/// Looks for the driver without initialising the GPU.
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     DRIVER.get_or_init(|| Driver {
@@ -33,7 +33,7 @@ pub fn driver() -> &'static Driver {
     })
 }
 
-/// The first line of the module's description, without its label.
+/// The first line of `/proc/driver/nvidia/version`, without its label.
 fn module_version(text: &str) -> Option<String> {
     let line = text.lines().next()?;
     let words: Vec<_> = line.trim_start_matches("NVRM version:").split_whitespace().collect();
@@ -51,7 +51,7 @@ fn gpu_models(folder: &Path) -> Vec<String> {
     models
 }
 
-/// What libtorch can do with CUDA here.
+/// CUDA as libtorch sees it.
 #[derive(Debug, Clone)]
 pub struct Cuda {
     /// Whether `libtorch_cuda.so` is loaded, else the loader's message.
@@ -66,7 +66,7 @@ pub fn probe() -> &'static Cuda {
     CUDA.get_or_init(|| {
         let library = load();
         let devices = match library {
-            // A driver that libtorch cannot talk to counts as no device.
+            // If libtorch cannot talk to the driver, there are no devices.
             Ok(()) => curricle_sdk::guard(|| Ok(tch::Cuda::device_count())).unwrap_or(0).try_into().unwrap_or(0),
             Err(_) => 0,
         };
@@ -74,12 +74,12 @@ pub fn probe() -> &'static Cuda {
     })
 }
 
-/// Whether the CUDA half of libtorch is in this process already.
+/// Whether libtorch's CUDA library is already loaded.
 pub fn is_loaded() -> bool {
     open(LIBRARY, RTLD_NOW | libc::RTLD_NOLOAD).is_ok()
 }
 
-/// By its name first, so that one that was preloaded is found; then next to the rest of libtorch.
+/// Loads by name first, to find a preloaded library; then from libtorch's folder.
 fn load() -> Result<(), String> {
     open(LIBRARY, RTLD_NOW | RTLD_GLOBAL).or_else(|by_name| match libtorch::folder() {
         Some(folder) => open(folder.join(LIBRARY), RTLD_NOW | RTLD_GLOBAL),
@@ -89,8 +89,8 @@ fn load() -> Result<(), String> {
 
 /// Opens a library and never closes it.
 fn open(library: impl AsRef<std::ffi::OsStr>, flags: std::ffi::c_int) -> Result<(), String> {
-    // SAFETY: opening runs the library's initialisers. These are the libraries of CUDA and
-    // libtorch, made to be loaded at any time; they are never unloaded, so nothing of them dangles.
+    // SAFETY: opening runs the library's initialisers. CUDA's and libtorch's libraries may be loaded
+    // at any time; they are never unloaded, so no pointer into them dangles.
     match unsafe { Library::open(Some(library.as_ref()), flags) } {
         Ok(library) => {
             std::mem::forget(library);
@@ -100,7 +100,7 @@ fn open(library: impl AsRef<std::ffi::OsStr>, flags: std::ffi::c_int) -> Result<
     }
 }
 
-/// What the loader said, without libloading's words around it.
+/// The loader's message, without the text libloading adds.
 fn loader_message(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
@@ -109,21 +109,21 @@ fn loader_message(error: &libloading::Error) -> String {
 }
 
 impl Cuda {
-    /// The device of that number, tried out, or what is missing.
+    /// The device with this index, after a test computation, or what is missing.
     pub fn device(&self, index: usize) -> Result<Device, Missing> {
         self.has(index)?;
         let device = Device::Cuda(index);
         try_out(device).map(|()| device).map_err(Missing::Broken)
     }
 
-    /// Whether there is a device of that number. Starts nothing on it, which would keep memory of
-    /// it occupied.
+    /// Whether a device with this index exists. Does not create a context on it, which would occupy
+    /// device memory.
     pub fn has(&self, index: usize) -> Result<(), Missing> {
         if self.devices > index { Ok(()) } else { Err(Missing::of(self, driver(), index)) }
     }
 }
 
-/// A device can be counted and yet refuse to work, e.g. one too old for this libtorch.
+/// A device can be counted but not work, e.g. if it is too old for this libtorch.
 fn try_out(device: Device) -> Result<(), String> {
     curricle_sdk::guard(|| {
         let there = Tensor::f_ones([1], (Kind::Float, device))?.f_neg()?;
@@ -141,13 +141,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_is_an_error_with_its_name() {
+    fn a_missing_library_is_named_in_the_error() {
         let message = open("libno-such-thing.so.7", RTLD_NOW).unwrap_err();
         assert!(message.contains("libno-such-thing.so.7"), "{message}");
     }
 
     #[test]
-    fn the_kernel_modules_description_loses_its_label() {
+    fn the_driver_version_is_read_without_its_label() {
         let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  590.10  Tue\nGCC version: 13\n";
         assert_eq!(module_version(text).as_deref(), Some("NVIDIA UNIX x86_64 Kernel Module 590.10 Tue"));
         assert_eq!(module_version(""), None);

@@ -1,18 +1,18 @@
-//! Which libtorch runs in this process, and where it was loaded from.
+//! The version and location of the loaded libtorch.
 
 use std::path::PathBuf;
 
-/// The version this program was written for; tch speaks to no other.
+/// The required version; tch works with no other.
 pub const WANTED: &str = "2.13.0";
 
-/// The version of tch, the binding to libtorch.
+/// The version of tch, the libtorch bindings.
 pub const TCH: &str = "0.26.0";
 
-/// The version of the libtorch that was loaded, or nothing if it does not tell.
+/// The version of the loaded libtorch; `None` if it does not export one.
 pub fn version() -> Option<String> {
     let program = libloading::os::unix::Library::this();
-    // SAFETY: libtorch declares this function as taking nothing and returning a `uint64_t`, as
-    // part of an interface that it promises to keep stable.
+    // SAFETY: libtorch declares this function with no arguments and a `uint64_t` result, as part of
+    // its stable ABI.
     let encoded = unsafe {
         let function = program.get::<unsafe extern "C" fn() -> u64>(b"aoti_torch_abi_version\0").ok()?;
         function()
@@ -20,7 +20,7 @@ pub fn version() -> Option<String> {
     Some(decode(encoded))
 }
 
-/// One byte each for major, minor and patch, from the top; what follows marks unreleased builds.
+/// The top three bytes are major, minor and patch; the lower ones mark unreleased builds.
 fn decode(encoded: u64) -> String {
     let [major, minor, patch, ..] = encoded.to_be_bytes();
     format!("{major}.{minor}.{patch}")
@@ -28,7 +28,7 @@ fn decode(encoded: u64) -> String {
 
 /// The folder `libtorch_cpu.so` was loaded from.
 pub fn folder() -> Option<PathBuf> {
-    // A line of `maps` is five columns and the path, which may have spaces in it.
+    // A line of `maps` has five columns and the path, which may contain spaces.
     let maps = fs_err::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("/libtorch_cpu.so"))?;
     let path = PathBuf::from(&line[line.find('/')?..]);
@@ -40,15 +40,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loaded_libtorch_is_the_wanted_one() {
-        // Any call makes sure that the linker keeps libtorch in this test program.
+    fn the_loaded_libtorch_has_the_required_version() {
+        // Any call into libtorch makes the linker keep it in the test binary.
         assert!(tch::get_num_threads() > 0);
         assert_eq!(version().as_deref(), Some(WANTED));
         assert!(folder().unwrap().join("libtorch_cpu.so").is_file());
     }
 
     #[test]
-    fn the_version_of_tch_is_the_one_in_the_workspace() {
+    fn the_tch_version_matches_the_workspace() {
         let workspace = include_str!("../../../../Cargo.toml");
         assert!(workspace.contains(&format!("tch = \"={TCH}\"")));
     }

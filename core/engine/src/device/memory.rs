@@ -1,31 +1,31 @@
-//! Errors of too little memory, with what to do about them.
+//! Out-of-memory errors with a remedy.
 
 use super::name;
 use crate::Error;
 use tch::Device;
 
-/// What needed the memory.
+/// What ran out of memory, and what to do about it.
 #[derive(Debug)]
 pub struct Need {
-    /// What was going on, with the sizes that matter.
+    /// The operation, with the relevant sizes.
     pub what: String,
     /// What to change.
     pub remedy: String,
 }
 
-/// Restates an error of too little memory; leaves other errors alone.
+/// Explains an out-of-memory error; returns other errors unchanged.
 pub fn explain(error: Error, device: Device, need: impl FnOnce() -> Need) -> Error {
     let text = error.to_string();
     if !is_out_of_memory(&text) {
         return error;
     }
     let Need { what, remedy } = need();
-    let others = if device.is_cuda() { "; `nvidia-smi` shows whether other programs hold some of it" } else { "" };
-    Error::OutOfMemory(format!("the memory of `{}` is not enough for {what}: {remedy}{others} ({text})", name(device)))
+    let others = if device.is_cuda() { "; `nvidia-smi` shows whether other programs use GPU memory" } else { "" };
+    Error::OutOfMemory(format!("`{}` has too little memory for {what}: {remedy}{others} ({text})", name(device)))
 }
 
-/// libtorch has one type for it and tch keeps only the text, which comes from its own allocators, from
-/// the driver, or from the libraries that allocate by themselves.
+/// tch keeps only the text of libtorch's exception. It comes from libtorch's allocators, from the driver,
+/// or from libraries that allocate memory themselves.
 fn is_out_of_memory(text: &str) -> bool {
     ["out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"]
         .iter()
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_restated_with_the_remedy() {
+    fn an_out_of_memory_error_states_the_remedy() {
         for message in [
             "CUDA out of memory. Tried to allocate 2.00 GiB.",
             "CUDA error: out of memory",
@@ -50,14 +50,14 @@ mod tests {
             "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         ] {
             let text = explained(message, Device::Cuda(1));
-            assert!(text.starts_with("the memory of `cuda:1` is not enough for 80 samples: use fewer;"), "{text}");
+            assert!(text.starts_with("`cuda:1` has too little memory for 80 samples: use fewer;"), "{text}");
             assert!(text.contains(message));
         }
         assert!(!explained("CUDA out of memory.", Device::Cpu).contains("nvidia-smi"));
     }
 
     #[test]
-    fn other_errors_stay_as_they_are() {
+    fn other_errors_are_unchanged() {
         assert_eq!(explained("sizes differ", Device::Cpu), "while x: libtorch: sizes differ");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a CUDA device cannot be used, in words for the user.
+//! Why a CUDA device cannot be used, and how to fix it.
 
 use super::cuda::{Cuda, Driver};
 use std::fmt;
@@ -9,11 +9,11 @@ const OLDEST_DRIVER: &str = "580";
 /// Why a CUDA device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// Neither driver nor libraries; both messages of the loader.
+    /// Neither driver nor libraries; the loader's messages.
     Both {
-        /// About the driver's library.
+        /// For the driver's library.
         driver: String,
-        /// About libtorch's.
+        /// For libtorch's library.
         library: String,
     },
     /// No driver; the loader's message.
@@ -22,22 +22,22 @@ pub enum Missing {
     Library(String),
     /// Driver and libraries, but no device.
     Device {
-        /// The driver's description of itself.
+        /// The driver's version string.
         driver: Option<String>,
     },
-    /// Devices, but not that many.
+    /// The index is out of range.
     Index {
-        /// The one asked for.
+        /// The requested index.
         index: usize,
-        /// How many there are.
+        /// Number of devices.
         devices: usize,
     },
-    /// The device is there but does not work; libtorch's message.
+    /// The device exists but does not work; libtorch's message.
     Broken(String),
 }
 
 impl Missing {
-    /// Why there is no device of that number, from what there is.
+    /// Why there is no device with this index.
     pub(super) fn of(cuda: &Cuda, driver: &Driver, index: usize) -> Self {
         if cuda.devices > 0 {
             return Self::Index { index, devices: cuda.devices };
@@ -54,14 +54,14 @@ impl Missing {
     pub fn what(&self) -> String {
         match self {
             Self::Both { driver, library } => format!(
-                "there is no NVIDIA driver ({driver}), and the CUDA libraries of libtorch are missing too ({library})"
+                "there is no NVIDIA driver ({driver}), and libtorch's CUDA libraries are missing too ({library})"
             ),
             Self::Driver(message) => format!("there is no NVIDIA driver ({message})"),
             Self::Library(message) => {
-                format!("the CUDA libraries of libtorch are missing or do not load ({message})")
+                format!("libtorch's CUDA libraries are missing or do not load ({message})")
             }
             Self::Device { driver } => {
-                let mut text = "driver and CUDA libraries are there, but libtorch sees no device".to_string();
+                let mut text = "driver and CUDA libraries are installed, but libtorch sees no device".to_string();
                 if let Some(driver) = driver {
                     text += &format!(" (driver: {driver})");
                 }
@@ -70,9 +70,9 @@ impl Missing {
                 }
                 text
             }
-            Self::Index { index, devices: 1 } => format!("there is no CUDA device {index}, only one"),
-            Self::Index { index, devices } => format!("there is no CUDA device {index}, only {devices}"),
-            Self::Broken(message) => format!("the CUDA device is there but does not work ({message})"),
+            Self::Index { index, devices: 1 } => format!("there is no CUDA device {index}, only 1 device"),
+            Self::Index { index, devices } => format!("there is no CUDA device {index}, only {devices} devices"),
+            Self::Broken(message) => format!("the CUDA device does not work ({message})"),
         }
     }
 
@@ -80,10 +80,10 @@ impl Missing {
     pub fn fix(&self) -> String {
         match self {
             Self::Both { .. } => format!(
-                "install a driver ({OLDEST_DRIVER} or newer) and then run `scripts/setup --cuda`, or use `--device cpu`"
+                "install a driver ({OLDEST_DRIVER} or newer), then run `scripts/setup --cuda`, or use `--device cpu`"
             ),
             Self::Driver(_) => {
-                format!("install one ({OLDEST_DRIVER} or newer), in a container make it visible, or use `--device cpu`")
+                format!("install it ({OLDEST_DRIVER} or newer), expose it to the container, or use `--device cpu`")
             }
             Self::Library(_) => "run `scripts/setup --cuda`, or use `--device cpu`".into(),
             Self::Device { .. } => format!(
@@ -91,8 +91,8 @@ impl Missing {
                  `--device cpu`"
             ),
             Self::Index { devices: 1, .. } => "use `--device cuda:0`".into(),
-            Self::Index { devices, .. } => format!("use one from `cuda:0` to `cuda:{}`", devices.saturating_sub(1)),
-            Self::Broken(_) => "see whether other CUDA programs work, or use `--device cpu`".into(),
+            Self::Index { devices, .. } => format!("choose from `cuda:0` to `cuda:{}`", devices.saturating_sub(1)),
+            Self::Broken(_) => "check whether other CUDA programs work, or use `--device cpu`".into(),
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_remedy() {
+    fn the_missing_component_is_named_with_its_fix() {
         let no_library = message(Ok(()), Err("libcudnn.so.9: not found"), 0, 0);
         assert!(no_library.contains("libcudnn.so.9") && no_library.contains("`scripts/setup --cuda`"), "{no_library}");
         let no_driver = message(Err("libcuda.so.1: not found"), Ok(()), 0, 0);
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn an_index_out_of_range_says_how_many_there_are() {
-        assert!(message(Ok(()), Ok(()), 1, 3).contains("only one; use `--device cuda:0`"));
-        assert!(message(Ok(()), Ok(()), 4, 4).contains("only 4; use one from `cuda:0` to `cuda:3`"));
+    fn an_index_out_of_range_states_the_number_of_devices() {
+        assert!(message(Ok(()), Ok(()), 1, 3).contains("only 1 device; use `--device cuda:0`"));
+        assert!(message(Ok(()), Ok(()), 4, 4).contains("only 4 devices; choose from `cuda:0` to `cuda:3`"));
     }
 }

@@ -1,16 +1,16 @@
-//! A trap in oneDNN, libtorch's library for convolutions on the CPU.
+//! Works around a crash in oneDNN, which libtorch uses for convolutions on the CPU.
 
-/// Limits the instructions that oneDNN uses.
+/// Limits the instruction set that oneDNN uses.
 const ISA: &str = "ONEDNN_MAX_CPU_ISA";
 
-/// Keeps oneDNN from matrix tiles (AMX) on virtual machines that announce them but hide how they are
-/// made: it would believe that there are none, use them all the same for short numbers, and the
-/// program would end by an illegal instruction. Must come before the first convolution.
+/// Keeps oneDNN from using AMX tiles on virtual machines that announce AMX but hide the tile
+/// configuration: oneDNN would use them anyway for 16-bit types, and the program would die of an
+/// illegal instruction. Call this before the first convolution.
 pub(super) fn avoid_half_hidden_tiles() {
     if tiles_half_hidden() && std::env::var_os(ISA).is_none() {
-        tracing::debug!("this machine announces AMX tiles but not their sizes; oneDNN does without");
-        // SAFETY: this comes before libtorch computes, and no other thread of this program reads or
-        // writes the environment.
+        tracing::debug!("this machine announces AMX but not its tile sizes; AMX is disabled in oneDNN");
+        // SAFETY: this runs before libtorch computes anything, and no other thread of this program reads
+        // or writes the environment.
         unsafe { std::env::set_var(ISA, "AVX512_CORE_FP16") };
     }
 }
@@ -30,10 +30,10 @@ fn tiles_half_hidden() -> bool {
     false
 }
 
-/// Tests run side by side, so this is settled before any of them begins.
+/// Tests run in parallel, so this runs before any of them starts.
 #[cfg(test)]
 #[used]
-// SAFETY: what stands in this section is called once with no arguments before `main`.
+// SAFETY: functions in this section are called once, without arguments, before `main`.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_TESTS: extern "C" fn() = {
     extern "C" fn settle() {

@@ -4,20 +4,20 @@ use crate::{Error, Result};
 use curricle_recipe::TrainRecipe;
 use tch::Device;
 
-/// Sets the switches of libtorch's CUDA half as the recipe wants them, and says how. Nothing on the CPU.
+/// Sets libtorch's CUDA flags as the recipe asks, and logs them. Does nothing on the CPU.
 pub fn set_switches(train: &TrainRecipe, device: Device) -> Result<()> {
     if !device.is_cuda() {
         return Ok(());
     }
     let failed = |e: tch::TchError| Error::Torch { during: "setting up CUDA", source: e.into() };
     if train.deterministic && std::env::var_os(CUBLAS_WORKSPACE).is_none() {
-        // SAFETY: this comes before libtorch first uses cuBLAS, which reads the variable, and no other
+        // SAFETY: this runs before libtorch first uses cuBLAS, which reads the variable, and no other
         // thread of this program reads or writes the environment.
         unsafe { std::env::set_var(CUBLAS_WORKSPACE, ":4096:8") };
     }
     curricle_torch::set_tf32(train.tf32).map_err(failed)?;
     curricle_torch::set_deterministic(train.deterministic).map_err(failed)?;
-    // Trying out algorithms may choose another one in the next run.
+    // Autotuning may choose a different algorithm in the next run.
     tch::Cuda::cudnn_set_benchmark(!train.deterministic);
     let on = |switch| if switch { "on" } else { "off" };
     tracing::info!(

@@ -1,43 +1,42 @@
-//! How many threads compute.
+//! The number of compute threads.
 
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// No machine has more processors, and so many threads would hardly ever start.
+/// More than any machine has processors.
 const MOST: i32 = 4096;
 
-/// Sets the number of threads of libtorch and of rayon, and returns it; also readies the process for
+/// Sets the number of libtorch and rayon threads, and returns it; also prepares the process for
 /// computing on the CPU.
 ///
-/// Default: `OMP_NUM_THREADS`, as everywhere in the field, else the number of physical cores:
-/// two threads on one core fight for its floating-point units. Must come before any parallel
-/// work and once in a process; the same number again does nothing.
+/// The default is `OMP_NUM_THREADS`, as elsewhere in the field, else the number of physical cores: two
+/// threads on one core compete for its floating-point units. Call this once per process, before any
+/// parallel work; calling it again with the same number does nothing.
 pub fn set_threads(threads: Option<usize>) -> Result<usize> {
     let threads = match threads {
-        Some(0) => return Err(Error::Usage("`0` threads cannot compute; use 1 or more".into())),
+        Some(0) => return Err(Error::Usage("the number of threads must be 1 or more, not 0".into())),
         Some(threads) => threads,
         None => from_environment()?.unwrap_or_else(physical_cores),
     };
     let for_torch = i32::try_from(threads).ok().filter(|threads| *threads <= MOST);
     let for_torch = for_torch.ok_or_else(|| {
-        Error::Usage(format!("{threads} threads are too many; this machine has {} cores", physical_cores()))
+        Error::Usage(format!("{threads} threads are too many; physical cores on this machine: {}", physical_cores()))
     })?;
     let available = std::thread::available_parallelism().map_or(threads, usize::from);
     if threads > available {
-        tracing::warn!("{threads} threads share {available} processors, which is slower than {available} threads");
+        tracing::warn!("{threads} threads on {available} CPUs are slower than {available} would be");
     }
 
     super::heap::keep_freed_memory();
     super::onednn::avoid_half_hidden_tiles();
-    // Fails if the pool is there already, which is all right if it has the size.
+    // Fails if the pool already exists, which is fine if it has the right size.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     let in_use = rayon::current_num_threads();
     if in_use != threads {
-        return Err(Error::Failed(format!("{in_use} threads are at work already, so it cannot be {threads} any more")));
+        return Err(Error::Failed(format!("the number of threads is already {in_use} and cannot become {threads}")));
     }
-    // libtorch refuses a second setting of the inter-op threads, so an error here means that they
-    // are set already.
+    // libtorch lets the inter-op threads be set only once, so an error here means they already are.
     let _ = curricle_sdk::guard(|| {
         tch::set_num_interop_threads(1);
         Ok(())
@@ -53,11 +52,11 @@ fn from_environment() -> Result<Option<usize>> {
     }
 }
 
-/// OpenMP allows a list with one number for each level of nesting; the first counts here.
+/// OpenMP allows a list with one number per nesting level; only the first matters here.
 fn parse_omp(text: &str) -> Result<usize> {
     let first = text.split(',').next().unwrap_or_default().trim();
     first.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
-        Error::Usage(format!("`OMP_NUM_THREADS` is `{text}`, not a number of threads; correct it or unset it"))
+        Error::Usage(format!("`OMP_NUM_THREADS` is `{text}`, not a number of threads; correct or unset it"))
     })
 }
 
@@ -78,7 +77,7 @@ fn cores(status: &str, cpus: &Path) -> Option<usize> {
     siblings.map(|cores| cores.len()).filter(|&cores| cores > 0)
 }
 
-/// Reads the kernel's notation `0-3,8`.
+/// Parses the kernel's list notation, e.g. `0-3,8`.
 fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hyper_threads_of_one_core_count_once_and_forbidden_cpus_not_at_all() {
+    fn hyper_threads_of_one_core_count_once_and_disallowed_cpus_do_not_count() {
         let folder = tempfile::tempdir().unwrap();
         for (cpu, siblings) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3"), (4, "4"), (5, "5")] {
             let topology = folder.path().join(format!("cpu{cpu}/topology"));
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_threads_are_a_mistake_of_the_user() {
+    fn zero_threads_are_a_usage_error() {
         assert_eq!(set_threads(Some(0)).unwrap_err().exit(), curricle_record::Exit::Usage);
     }
 }

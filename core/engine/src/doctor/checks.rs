@@ -1,10 +1,10 @@
-//! From what is there to what is wrong.
+//! The checks of `curricle doctor`.
 
 use super::{Problem, Report};
 use crate::device::{DeviceChoice, cuda};
 use tch::{Device, Kind, Tensor};
 
-/// Below this, checkpoints and event files of a few runs may no longer fit.
+/// With less than this, the checkpoints and event files of a few runs may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
 
 pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
@@ -20,7 +20,7 @@ pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
 
 fn libtorch(report: &Report) -> Option<Problem> {
     let wanted = report.libtorch.wanted;
-    let found = report.libtorch.found.as_deref().unwrap_or("one that does not tell its version");
+    let found = report.libtorch.found.as_deref().unwrap_or("of unknown version");
     if found == wanted {
         return None;
     }
@@ -28,13 +28,13 @@ fn libtorch(report: &Report) -> Option<Problem> {
     // Patch releases keep the binary interface.
     if series(found) == series(wanted) {
         return Some(Problem::warning(
-            format!("libtorch is {found}{folder}, but tests are made with {wanted}"),
+            format!("libtorch is {found}{folder}, but curricle is tested with {wanted}"),
             "if results look odd, run `scripts/setup --cpu` or `scripts/setup --cuda`",
         ));
     }
     Some(Problem::broken(
-        format!("libtorch is {found}{folder}, but only {wanted} will work"),
-        "run `scripts/setup` and build again; if `LD_LIBRARY_PATH` names another libtorch, unset it",
+        format!("libtorch is {found}{folder}, but curricle requires {wanted}"),
+        "run `scripts/setup` and rebuild; if `LD_LIBRARY_PATH` points to another libtorch, unset it",
     ))
 }
 
@@ -43,7 +43,7 @@ fn series(version: &str) -> Vec<&str> {
     version.split('.').take(2).collect()
 }
 
-/// One product whose value is known.
+/// Multiplies two matrices whose product is known.
 fn cpu() -> Option<Problem> {
     let product = curricle_sdk::guard(|| {
         let twos = Tensor::full([8, 8], 2.0, (Kind::Float, Device::Cpu));
@@ -51,15 +51,15 @@ fn cpu() -> Option<Problem> {
     });
     let what = match product {
         Ok(2048.0) => return None,
-        Ok(wrong) => format!("libtorch computes wrongly on the CPU: {wrong} instead of 2048"),
+        Ok(wrong) => format!("libtorch computes wrong results on the CPU: {wrong} instead of 2048"),
         Err(error) => format!("libtorch does not work on the CPU: {error}"),
     };
-    Some(Problem::broken(what, "run `scripts/setup --force` and build again"))
+    Some(Problem::broken(what, "run `scripts/setup --force` and rebuild"))
 }
 
 fn needed_device(needed: DeviceChoice) -> Option<Problem> {
     match needed {
-        // `auto` falls back to the CPU, and that one has its own check.
+        // `auto` falls back to the CPU, which has its own check.
         DeviceChoice::Auto | DeviceChoice::Cpu => None,
         DeviceChoice::Cuda(index) => {
             let missing = cuda::probe().device(index).err()?;
@@ -68,7 +68,7 @@ fn needed_device(needed: DeviceChoice) -> Option<Problem> {
     }
 }
 
-/// A GPU that is there and cannot be used is no failure, but hardly what its owner wants.
+/// An unusable GPU is only a warning, because runs fall back to the CPU.
 fn unused_gpu(report: &Report, needed: DeviceChoice) -> Option<Problem> {
     let gpu_expected = report.cuda.driver || !report.cuda.gpus.is_empty();
     if needed != DeviceChoice::Auto || !gpu_expected || report.auto != "cpu" {
@@ -87,7 +87,7 @@ fn threads(report: &Report) -> Option<Problem> {
             "correct it or unset it",
         )),
         Some(n) if n > report.threads.logical => Some(Problem::warning(
-            format!("`OMP_NUM_THREADS` is {n}, more than the {} CPUs there are", report.threads.logical),
+            format!("`OMP_NUM_THREADS` is {n}, more than the number of CPUs ({})", report.threads.logical),
             "unset it to use every physical core",
         )),
         Some(_) => None,
@@ -99,14 +99,14 @@ fn disk(report: &Report) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !report.disk.writable {
         problems.push(Problem::warning(
-            format!("`{folder}` cannot be written to, and runs go into its folder `runs`"),
-            "change to another folder, or name one with `--out`",
+            format!("`{folder}` is not writable, and runs are saved in its folder `runs`"),
+            "change to another folder, or choose one with `--out`",
         ));
     }
     if let Some(free) = report.disk.free_bytes.filter(|&free| free < LITTLE_SPACE) {
         problems.push(Problem::warning(
             format!("only {} MB are free in `{folder}`", free >> 20),
-            "free some space, or name another folder with `--out`",
+            "free some space, or choose another folder with `--out`",
         ));
     }
     problems
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn another_libtorch_breaks_everything() {
+    fn another_libtorch_series_is_broken_and_another_patch_release_a_warning() {
         let mut report = healthy();
         report.libtorch.found = Some("2.6.0".into());
         let (severity, what) = found(&report).remove(0);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_numbers_that_cannot_be_and_ones_that_should_not() {
+    fn an_invalid_thread_count_is_broken_and_an_excessive_one_a_warning() {
         let mut report = healthy();
         report.threads.omp_num_threads = Some("lots".into());
         assert_eq!(found(&report)[0].0, Severity::Broken);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_or_read_only_disk_is_told_of() {
+    fn a_full_or_read_only_disk_is_reported() {
         let mut report = healthy();
         report.disk.free_bytes = Some(5 << 20);
         report.disk.writable = false;

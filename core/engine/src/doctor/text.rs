@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as plain text.
 
 use super::{Report, Severity};
 use std::fmt;
@@ -17,9 +17,9 @@ impl fmt::Display for Report {
             writeln!(f, "{label}: {}\n  fix: {}", problem.what, problem.fix)?;
         }
         match (self.ok, self.problems.is_empty()) {
-            (true, true) => writeln!(f, "everything is in order"),
-            (true, false) => writeln!(f, "nothing is broken"),
-            (false, _) => writeln!(f, "something is broken"),
+            (true, true) => writeln!(f, "no problems found"),
+            (true, false) => writeln!(f, "runs will work, with the warnings above"),
+            (false, _) => writeln!(f, "runs will fail until the above is fixed"),
         }
     }
 }
@@ -33,7 +33,7 @@ impl Report {
             (
                 "libtorch",
                 format!(
-                    "{} (wanted: {})",
+                    "{} (required: {})",
                     self.libtorch.found.as_deref().unwrap_or("of unknown version"),
                     self.libtorch.wanted
                 ),
@@ -42,17 +42,14 @@ impl Report {
         if let Some(folder) = &self.libtorch.folder {
             lines.push(("loaded from", folder.display().to_string()));
         }
-        lines.push(("devices", format!("{} (`auto` takes `{}`)", self.devices.join(", "), self.auto)));
+        lines.push(("devices", format!("{} (`auto` selects `{}`)", self.devices.join(", "), self.auto)));
         lines.push(("NVIDIA driver", yes_or(&self.cuda.driver_message)));
         if let Some(version) = &self.cuda.driver_version {
             lines.push(("", version.clone()));
         }
         lines.extend(self.cuda.gpus.iter().map(|gpu| ("GPU", gpu.clone())));
         lines.push(("CUDA libraries", yes_or(&self.cuda.libraries_message)));
-        lines.push((
-            "threads",
-            format!("{} physical cores, {} logical CPUs", self.threads.physical, self.threads.logical),
-        ));
+        lines.push(("CPU cores", format!("{} physical, {} logical", self.threads.physical, self.threads.logical)));
         if let Some(omp) = &self.threads.omp_num_threads {
             lines.push(("", format!("`OMP_NUM_THREADS` is `{omp}`")));
         }
@@ -80,16 +77,16 @@ mod tests {
     use crate::doctor::{Problem, Severity, examine};
 
     #[test]
-    fn the_report_shows_versions_devices_and_the_way_out() {
+    fn the_report_shows_versions_devices_and_fixes() {
         let mut report = examine(DeviceChoice::Cpu);
         report.ok = false;
         report.problems = vec![Problem { severity: Severity::Broken, what: "it is bad".into(), fix: "do good".into() }];
         let text = report.to_string();
         for part in
-            ["libtorch        2.13.0 (wanted: 2.13.0)", "devices         cpu", "broken: it is bad\n  fix: do good"]
+            ["libtorch        2.13.0 (required: 2.13.0)", "devices         cpu", "broken: it is bad\n  fix: do good"]
         {
             assert!(text.contains(part), "`{part}` is missing in:\n{text}");
         }
-        assert!(text.ends_with("something is broken\n"));
+        assert!(text.ends_with("runs will fail until the above is fixed\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! Pretrained weights from the files that others write.
+//! Loads pretrained weights from PyTorch, tch and safetensors files.
 
 mod names;
 mod pickle;
@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::Tensor;
 
-/// Names shown of a longer list.
+/// Number of names shown of a longer list.
 const SHOWN: usize = 5;
 
-/// Fills a network's tensors, given by the names they have in files, with those of a file.
+/// Loads a network's tensors, given by their names in files, from a file.
 pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |message: String| Error::format(path, message);
@@ -32,7 +32,7 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
     if !missing.is_empty() {
         missing.sort_unstable();
         return Err(wrong(format!(
-            "{} of the {} tensors of `{network}` are missing: {}. Is the file of another network, or of a part of it?",
+            "lacks {} of the {} tensors of `{network}`: {}. Is the file from another network, or incomplete?",
             missing.len(),
             wanted.len(),
             some(&missing)
@@ -43,7 +43,7 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
         let Some(from) = mapping.in_file(name).and_then(|name| found.get(&name)) else { continue };
         if from.size() != tensor.size() {
             let (has, needs) = (from.size(), tensor.size());
-            return Err(wrong(format!("`{name}` has the shape {has:?}, and `{network}` needs {needs:?}")));
+            return Err(wrong(format!("`{name}` has shape {has:?}, but `{network}` needs {needs:?}")));
         }
         tensor.shallow_clone().f_copy_(from).map_err(|e| wrong(format!("`{name}`: {e}")))?;
     }
@@ -65,16 +65,16 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
 }
 
 fn nothing_matched(network: &str, wanted: usize, contents: &pth::Contents) -> String {
-    let mut message = format!("none of the {wanted} tensors of `{network}` is in it");
+    let mut message = format!("has none of the {wanted} tensors of `{network}`");
     let names: Vec<&str> = contents.tensors.keys().map(String::as_str).collect();
     if !names.is_empty() {
-        message += &format!("; it has: {}", some(&names));
+        message += &format!("; tensors found: {}", some(&names));
     }
     if !contents.objects.is_empty() {
         let objects: Vec<_> = contents.objects.iter().map(String::as_str).collect();
         message += &format!(
-            ". It holds Python objects ({}), which only Python can bring back to life; save the parameters alone, \
-             with `torch.save(model.state_dict(), path)`",
+            ". It contains Python objects ({}), which only Python can load; save only the parameters, with \
+             `torch.save(model.state_dict(), path)`",
             some(&objects)
         );
     }
@@ -89,23 +89,23 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// The format is seen from the contents; names of files are not to be relied on.
+/// Detects the format from the contents, because file names are unreliable.
 fn read(path: &Path, bytes: &[u8]) -> Result<pth::Contents, String> {
     if pth::is_zip(bytes) {
         pth::read_zip(bytes)
     } else if pth::is_legacy(bytes) {
         pth::read_legacy(bytes)
     } else if bytes.starts_with(b"PK") {
-        // What tch saves (`.ot`) is an archive of TorchScript.
+        // tch saves `.ot` files as TorchScript archives.
         let tensors = Tensor::load_multi(path).map_err(|e| {
-            format!("is an archive that libtorch cannot read tensors from: {}", first_line(&e.to_string()))
+            format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
         })?;
         Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else if is_safetensors(bytes) {
         let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
         Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else {
-        Err("is neither a PyTorch file (`.pth`) nor a safetensors file nor one that tch wrote (`.ot`)".into())
+        Err("is neither a PyTorch file (`.pth`), a safetensors file nor a tch file (`.ot`)".into())
     }
 }
 

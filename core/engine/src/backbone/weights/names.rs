@@ -1,18 +1,18 @@
-//! How the names in a file relate to those of a network.
+//! Maps tensor names in a file to those of a network.
 //!
-//! Files put something before the names (`module.` of parallel training, `state_dict.` of a
-//! checkpoint, `model.backbone.` of a run's own `model.safetensors`) or leave `features.` out. None
-//! of this is a list of known habits: whichever relation explains most names is the right one.
+//! Files add prefixes to the names (`module.` from parallel training, `state_dict.` in a checkpoint,
+//! `model.backbone.` in a run's `model.safetensors`) or omit `features.`. No list of known prefixes is
+//! needed: the mapping that matches most names is chosen.
 
 use std::collections::{BTreeMap, HashMap};
 use tch::Tensor;
 
-/// A name in the file is `prefix` and the network's name without `dropped`.
+/// A name in the file is `prefix` plus the network's name without `dropped`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub prefix: String,
     pub dropped: &'static str,
-    /// Names of the network that are explained.
+    /// Number of the network's names that match.
     pub matched: usize,
 }
 
@@ -28,7 +28,7 @@ impl Mapping {
                 }
             }
         }
-        // Of equals the one that changes names least.
+        // On a tie, the one that changes names least.
         let best = counts.into_iter().max_by(|((a, a_drops), a_count), ((b, b_drops), b_count)| {
             let least = (b_drops.len() + b.len()).cmp(&(a_drops.len() + a.len()));
             a_count.cmp(b_count).then(least).then(b.cmp(a))
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_relation_that_explains_most_names_is_taken() {
+    fn the_mapping_that_matches_most_names_is_chosen() {
         let wanted = ["features.0.weight", "features.0.bias", "features.1.weight"];
         let mapping = |prefix: &str, dropped| Mapping { prefix: prefix.into(), dropped, matched: 3 };
         assert_eq!(Mapping::best(&wanted, &wanted), mapping("", ""));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_whole_copies_the_one_with_the_shorter_name_is_taken() {
+    fn of_two_complete_copies_the_one_with_the_shorter_prefix_is_chosen() {
         let wanted = ["a.weight", "b.weight"];
         let found = ["ema.a.weight", "ema.b.weight", "a.weight", "b.weight"];
         assert_eq!(Mapping::best(&wanted, &found).prefix, "");

@@ -1,37 +1,36 @@
-//! The part of Python's pickle format that state dictionaries are written in.
+//! A reader for the subset of Python's pickle format that state dictionaries use.
 //!
-//! Nothing of a file is ever executed: functions are recognised by name, those that put tensors
-//! together are understood, and whatever another one would have made becomes [`Value::Object`],
-//! which holds nothing.
+//! Nothing in a file is ever executed: functions are recognised by name, those that rebuild tensors
+//! are implemented here, and the result of any other function is an empty [`Value::Object`].
 //!
-//! Tuples, lists and dictionaries are places in one table. However deep a file nests them, and
-//! whether they hold themselves, nothing is copied, and dropping them does not recurse.
+//! Tuples, lists and dictionaries are indices into one table, so that nesting of any depth and
+//! recursive containers are never copied, and dropping them does not recurse.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Values that may be copied for each byte of a pickle; honest ones copy each about once.
+/// Values that may be copied per byte of a pickle; valid files copy each about once.
 const COPIES: usize = 16;
 
-/// Something a pickle holds; cheap to clone.
+/// A value in a pickle; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     None,
     Int(i64),
     Text(Rc<str>),
-    /// The place of its items.
+    /// Index of its items.
     Tuple(usize),
-    /// The place of its items.
+    /// Index of its items.
     List(usize),
-    /// The place of its keys and values, which take turns.
+    /// Index of its alternating keys and values.
     Dict(usize),
     /// A function or class, such as `torch._utils._rebuild_tensor_v2`.
     Global(Rc<str>),
     Storage(Rc<Storage>),
     Tensor(Rc<Strided>),
-    /// What a function or class that is not known here would have made.
+    /// The result of an unknown function or class.
     Object(Rc<str>),
-    /// A number or bytes of no interest.
+    /// An irrelevant number or bytes.
     Other,
 }
 
@@ -54,7 +53,7 @@ pub(super) struct Strided {
     pub stride: Vec<i64>,
 }
 
-/// What a pickle holds, and every storage it refers to.
+/// The value of a pickle, and every storage it refers to.
 #[derive(Debug)]
 pub(super) struct Pickle {
     pub root: Value,
@@ -63,18 +62,18 @@ pub(super) struct Pickle {
 }
 
 impl Pickle {
-    /// What the list at this place holds.
+    /// The items of the list at this index.
     pub fn items(&self, list: usize) -> &[Value] {
         &self.held[list]
     }
 
-    /// The keys and values of the dictionary at this place.
+    /// The keys and values of the dictionary at this index.
     pub fn entries(&self, dict: usize) -> &[[Value; 2]] {
         self.held[dict].as_chunks().0
     }
 }
 
-/// Reads one pickle from the front of `bytes`; `bytes` is left after its end.
+/// Reads one pickle from the front of `bytes` and advances `bytes` past its end.
 pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
     let mut machine = Machine {
         left: bytes.len().saturating_mul(COPIES),
@@ -95,9 +94,9 @@ struct Machine<'b, 'd> {
     marks: Vec<usize>,
     memo: HashMap<usize, Value>,
     storages: HashMap<Rc<str>, Rc<Storage>>,
-    /// What tuples, lists and dictionaries hold.
+    /// The items of tuples, lists and dictionaries.
     held: Vec<Vec<Value>>,
-    /// What may still be copied.
+    /// Number of values that may still be copied.
     left: usize,
 }
 
@@ -163,7 +162,7 @@ impl<'d> Machine<'_, 'd> {
                 0x93 => {
                     let (name, module) = (self.pop()?, self.pop()?);
                     let (Value::Text(module), Value::Text(name)) = (module, name) else {
-                        return Err("names a class by something else than texts".into());
+                        return Err("names a class by something other than strings".into());
                     };
                     self.spend(module.len() + name.len())?;
                     self.push(Value::Global(format!("{module}.{name}").into()));
@@ -178,7 +177,7 @@ impl<'d> Machine<'_, 'd> {
                     let made = self.called(&class, &arguments)?;
                     self.push(made);
                 }
-                // The state of an object; a dictionary's own (`_metadata`) is of no interest.
+                // The state of an object; that of a dictionary (`_metadata`) is irrelevant.
                 b'b' => drop(self.pop()?),
                 b'Q' => {
                     let id = self.pop()?;
@@ -186,7 +185,9 @@ impl<'d> Machine<'_, 'd> {
                     self.storages.insert(storage.key.clone(), storage.clone());
                     self.push(Value::Storage(storage));
                 }
-                other => return Err(format!("has the instruction {other:#04x}, which state dictionaries never have")),
+                other => {
+                    return Err(format!("has the pickle opcode {other:#04x}, which state dictionaries do not use"));
+                }
             }
         }
     }
@@ -200,15 +201,16 @@ impl<'d> Machine<'_, 'd> {
         self.push(value);
     }
 
-    /// The place where these items are from now on.
+    /// Stores items and returns their index.
     fn hold(&mut self, items: Vec<Value>) -> usize {
         self.held.push(items);
         self.held.len() - 1
     }
 
-    /// Few bytes may refer to one large value many times; copies of it would fill the memory.
+    /// A few bytes can refer to one large value many times; copies of it would fill the memory.
     fn spend(&mut self, copied: usize) -> Result<(), String> {
-        self.left = self.left.checked_sub(copied).ok_or("repeats itself more than state dictionaries ever do")?;
+        self.left =
+            self.left.checked_sub(copied).ok_or("copies shared values more often than state dictionaries do")?;
         Ok(())
     }
 
@@ -235,7 +237,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(self.take(1)?[0])
     }
 
-    /// A little-endian length of so many bytes.
+    /// A little-endian length of `width` bytes.
     fn length(&mut self, width: usize) -> Result<usize, String> {
         let number = self.take(width)?.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
         usize::try_from(number).map_err(|_| damaged())
@@ -261,7 +263,7 @@ impl<'d> Machine<'_, 'd> {
             _ => {
                 let width = self.length(if code == 0x8a { 1 } else { 4 })?;
                 let bytes = self.take(width)?;
-                // Two's complement of any length; longer ones are no sizes or offsets.
+                // Two's complement of any length; sizes and offsets have at most 8 bytes.
                 let sign = if bytes.last().is_some_and(|byte| byte & 0x80 != 0) { -1i64 } else { 0 };
                 (width <= 8).then(|| bytes.iter().rev().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
             }
@@ -343,7 +345,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    /// What a function would have made of its arguments.
+    /// The result of calling a function.
     fn called(&mut self, function: &Value, arguments: &Value) -> Result<Value, String> {
         let Value::Global(name) = function else { return Ok(Value::Other) };
         let object = Value::Object(name.clone());
@@ -352,7 +354,7 @@ impl<'d> Machine<'_, 'd> {
             ("collections.OrderedDict" | "builtins.dict" | "__builtin__.dict", []) | ("collections.defaultdict", _) => {
                 Value::Dict(self.hold(Vec::new()))
             }
-            // As Python 2 wrote them: a list of pairs.
+            // Python 2 writes a list of pairs.
             ("collections.OrderedDict", [Value::List(list)]) => {
                 let pair = |item: &Value| match item {
                     Value::List(pair) | Value::Tuple(pair) => self.held[*pair].first_chunk::<2>().cloned(),
@@ -389,13 +391,13 @@ impl<'d> Machine<'_, 'd> {
 
     /// `("storage", class, key, device, elements[, (view key, offset, elements)])`.
     fn storage(&self, id: &Value) -> Result<Storage, String> {
-        let Value::Tuple(parts) = id else { return Err("refers to something outside that is no storage".into()) };
+        let Value::Tuple(parts) = id else { return Err("refers to external data that is not a storage".into()) };
         let parts = self.held[*parts].as_slice();
         let [Value::Text(kind), Value::Global(class), Value::Text(key), ..] = parts else {
             return Err("refers to a storage in an unknown way".into());
         };
         if &**kind != "storage" {
-            return Err(format!("refers to a `{kind}` outside of it"));
+            return Err(format!("refers to an external `{kind}`"));
         }
         let offset = match parts.get(5) {
             Some(Value::Tuple(view)) => match self.held[*view].get(1) {
@@ -412,7 +414,7 @@ fn damaged() -> String {
     "is damaged".into()
 }
 
-/// Keys and values in turn; a key without a value is left out.
+/// Alternating keys and values; a key without a value is dropped.
 fn pairs(mut items: Vec<Value>) -> Vec<Value> {
     items.truncate(items.len() / 2 * 2);
     items

@@ -1,4 +1,4 @@
-//! PyTorch's `.pth` files: a zip archive since 1.6, a row of pickles before.
+//! PyTorch's `.pth` files: a zip archive since 1.6, a sequence of pickles before.
 
 use super::pickle::{self, Pickle, Storage, Strided, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,23 +8,23 @@ use tch::{Kind, Tensor};
 
 /// State dictionaries are not nested deeper than this.
 const DEEPEST: usize = 8;
-/// What a visit of all entries may cost: a million of them, or fewer with long names.
+/// The cost limit for visiting all entries: a million of them, or fewer with long names.
 const EFFORT: usize = 1_000_000 * ENTRY;
-/// What an entry costs, next to the bytes of its name.
+/// The cost of an entry, in addition to the bytes of its name.
 const ENTRY: usize = 64;
-/// The number that old files begin with.
+/// The number that legacy files start with.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
-/// What was found in a file.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// By name; those of nested dictionaries have the names of all joined with dots.
+    /// Tensors by name; the keys of nested dictionaries are joined with dots.
     pub tensors: BTreeMap<String, Tensor>,
-    /// Classes of objects that were passed over.
+    /// Classes of objects that were skipped.
     pub objects: Vec<String>,
 }
 
-/// Whether this is a zip archive with a pickle of tensors, and not one of TorchScript.
+/// Whether this is a zip archive with a pickle of tensors, and not TorchScript.
 pub(super) fn is_zip(bytes: &[u8]) -> bool {
     let Ok(archive) = zip::ZipArchive::new(Cursor::new(bytes)) else { return false };
     let has = |end: &str| archive.file_names().any(|name| name.ends_with(end));
@@ -33,7 +33,7 @@ pub(super) fn is_zip(bytes: &[u8]) -> bool {
 
 /// Whether this is a file from before PyTorch 1.6.
 pub(super) fn is_legacy(bytes: &[u8]) -> bool {
-    // A pickle of one long number: protocol, LONG1, its length.
+    // A pickle of one long integer: protocol, LONG1, its length.
     bytes.len() > 15 && bytes[0] == 0x80 && bytes[2] == 0x8a && bytes[4..14] == MAGIC
 }
 
@@ -42,15 +42,15 @@ pub(super) fn read_zip(bytes: &[u8]) -> Result<Contents, String> {
     let main = archive.file_names().find(|name| name.ends_with("/data.pkl")).unwrap_or("data.pkl").to_string();
     let folder = main.trim_end_matches("data.pkl").to_string();
     let mut entry = |name: &str| -> Result<Vec<u8>, String> {
-        let mut file = archive.by_name(name).map_err(|e| format!("its part `{name}` cannot be read: {e}"))?;
+        let mut file = archive.by_name(name).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
         let mut contents = Vec::new();
-        file.read_to_end(&mut contents).map_err(|e| format!("its part `{name}` cannot be read: {e}"))?;
+        file.read_to_end(&mut contents).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
         Ok(contents)
     };
     if let Ok(order) = entry(&format!("{folder}byteorder"))
         && order != b"little"
     {
-        return Err("was written on a big-endian machine".into());
+        return Err("was written on a big-endian machine, which is not supported".into());
     }
     let state = pickle::read(&mut entry(&main)?.as_slice())?;
     let mut storages = HashMap::new();
@@ -72,7 +72,7 @@ pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<Contents, String> {
     let Value::List(list) = keys.root else { return Err("has no list of its storages".into()) };
     let mut storages = HashMap::new();
     for key in keys.items(list) {
-        let Value::Text(key) = key else { return Err("names a storage by something else than text".into()) };
+        let Value::Text(key) = key else { return Err("names a storage by something other than a string".into()) };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or("ends too early")?;
         let storage = state.storages.get(key).ok_or_else(|| format!("has a storage `{key}` that nothing refers to"))?;
         let (_, width) = kind(&storage.class)?;
@@ -101,19 +101,19 @@ fn collect(state: &Pickle, mut storage: impl FnMut(&Storage) -> Result<Tensor, S
     Ok(Contents { tensors, objects })
 }
 
-/// A walk through dictionaries and dictionaries of dictionaries.
+/// A traversal of nested dictionaries.
 struct Visit<'a> {
     state: &'a Pickle,
-    /// The dictionaries around; one may hold itself.
+    /// The enclosing dictionaries; one may contain itself.
     path: Vec<usize>,
-    /// What is left of `EFFORT`: dictionaries that share others have far more entries than bytes.
+    /// What remains of `EFFORT`: shared dictionaries can have far more entries than bytes.
     left: usize,
     tensors: BTreeMap<String, Rc<Strided>>,
     objects: BTreeSet<Rc<str>>,
 }
 
 impl Visit<'_> {
-    /// Below a key that is no text, nothing has a name.
+    /// Values below a key that is not a string have no name.
     fn value(&mut self, value: &Value, name: Option<&str>) -> Result<(), String> {
         match (value, name) {
             (Value::Object(class), _) => drop(self.objects.insert(class.clone())),
@@ -159,6 +159,6 @@ fn kind(class: &str) -> Result<(Kind, usize), String> {
         "CharStorage" => (Kind::Int8, 1),
         "ByteStorage" => (Kind::Uint8, 1),
         "BoolStorage" => (Kind::Bool, 1),
-        other => return Err(format!("has tensors of the unknown type `{other}`")),
+        other => return Err(format!("has tensors of unknown type `{other}`")),
     })
 }

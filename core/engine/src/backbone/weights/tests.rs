@@ -1,4 +1,4 @@
-//! Files that PyTorch wrote (`tests/golden/backbones.py`), and some that are wrong.
+//! Tests with files that PyTorch wrote (`tests/golden/backbones.py`), and with invalid ones.
 
 use super::*;
 use std::io::{Cursor, Write};
@@ -22,7 +22,7 @@ fn assert_loaded(network: &HashMap<String, Tensor>) {
 }
 
 #[test]
-fn files_of_every_age_are_read() {
+fn new_and_legacy_files_are_read() {
     for (file, prefix) in [("new.pth", "state_dict.module."), ("old.pth", "")] {
         let network = network();
         let report = load(&golden(file), "tiny", &network).unwrap();
@@ -36,11 +36,11 @@ fn files_of_every_age_are_read() {
 }
 
 #[test]
-fn what_tch_and_safetensors_write_is_read_too() {
+fn tch_and_safetensors_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let filled = network();
     load(&golden("old.pth"), "tiny", &filled).unwrap();
-    // As if only the features had been saved.
+    // As if only the `features` module had been saved.
     let tensors: Vec<_> = filled.iter().map(|(name, t)| (name.replace("features.", ""), t.shallow_clone())).collect();
     let (ot, safe) = (folder.path().join("tiny.ot"), folder.path().join("tiny.safetensors"));
     Tensor::save_multi(&tensors, &ot).unwrap();
@@ -54,7 +54,7 @@ fn what_tch_and_safetensors_write_is_read_too() {
 }
 
 #[test]
-fn a_pickled_model_is_refused_with_the_way_out() {
+fn a_pickled_model_is_refused_with_the_remedy() {
     let message = load(&golden("whole_model.pth"), "tiny", &network()).unwrap_err().to_string();
     assert!(message.contains("`torch.nn.modules.linear.Linear`"), "{message}");
     assert!(message.contains("torch.save(model.state_dict(), path)"), "{message}");
@@ -65,18 +65,18 @@ fn missing_tensors_and_wrong_shapes_are_named() {
     let mut wanted = network();
     wanted.insert("features.1.weight".into(), Tensor::zeros([1], (Kind::Float, Device::Cpu)));
     let message = load(&golden("old.pth"), "tiny", &wanted).unwrap_err().to_string();
-    assert!(message.contains("1 of the 3 tensors of `tiny` are missing: `features.1.weight`"), "{message}");
+    assert!(message.contains("lacks 1 of the 3 tensors of `tiny`: `features.1.weight`"), "{message}");
     let mut wanted = network();
     wanted.insert("features.0.bias".into(), Tensor::zeros([3], (Kind::Float, Device::Cpu)));
     let message = load(&golden("old.pth"), "tiny", &wanted).unwrap_err().to_string();
-    assert!(message.contains("`features.0.bias` has the shape [2], and `tiny` needs [3]"), "{message}");
+    assert!(message.contains("`features.0.bias` has shape [2], but `tiny` needs [3]"), "{message}");
     let other = [("stem.weight".to_string(), Tensor::zeros([1], (Kind::Float, Device::Cpu)))].into();
     let message = load(&golden("old.pth"), "tiny", &other).unwrap_err().to_string();
-    assert!(message.contains("none of the 1 tensors of `tiny` is in it; it has: `classifier.weight`"), "{message}");
+    assert!(message.contains("has none of the 1 tensors of `tiny`; tensors found: `classifier.weight`"), "{message}");
 }
 
 #[test]
-fn damaged_files_are_refused_and_never_more() {
+fn damaged_files_are_refused_without_a_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged.pth");
     let try_out = |bytes: &[u8]| {
@@ -87,18 +87,18 @@ fn damaged_files_are_refused_and_never_more() {
     for file in ["new.pth", "old.pth"] {
         let whole = std::fs::read(golden(file)).unwrap();
         for cut in (0..whole.len()).step_by(97) {
-            assert!(try_out(&whole[..cut]).is_err(), "{file} cut after {cut} bytes");
+            assert!(try_out(&whole[..cut]).is_err(), "{file} truncated after {cut} bytes");
         }
         for at in (0..whole.len()).step_by(13) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0xff;
-            // Some bytes do not matter; whatever comes out, nothing may panic.
+            // Some bytes do not matter; the result may be anything but a panic.
             let _ = try_out(&bytes);
         }
     }
 }
 
-/// What is wrong with a file that has this pickle and a storage of one number.
+/// The error for a file with this pickle and a storage of one number.
 fn refused(pickle: &[u8]) -> String {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, contents) in [("archive/data.pkl", pickle), ("archive/data/0", &[0; 4])] {
@@ -112,11 +112,11 @@ fn refused(pickle: &[u8]) -> String {
 }
 
 #[test]
-fn no_nesting_is_too_deep() {
+fn deep_nesting_does_not_overflow_the_stack() {
     let many = 1_000_000;
     let tuples = [b")".as_slice(), &b"\x85".repeat(many), b"."].concat();
     let lists = [b"]".repeat(many), b"a".repeat(many - 1), b".".to_vec()].concat();
-    // Each list is filled after it was put into another: `]`, remember, append, drop, recall.
+    // Each list is filled after it was added to another: `]`, memoize, append, pop, get.
     let mut late = b"]q\x00".to_vec();
     for at in 0..many {
         let (old, new) = ((at % 2) as u8, ((at + 1) % 2) as u8);
@@ -125,32 +125,32 @@ fn no_nesting_is_too_deep() {
     late.push(b'.');
     for pickle in [tuples, lists, late] {
         let message = refused(&pickle);
-        assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
+        assert!(message.contains("has none of the 2 tensors of `tiny`"), "{message}");
     }
 }
 
 #[test]
-fn values_that_share_others_are_not_copied() {
+fn shared_values_are_not_copied() {
     let doubled = [b")".as_slice(), &b"2\x86".repeat(40), b"."].concat();
     let message = refused(&doubled);
-    assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
-    // One list of pairs becomes a dictionary again and again.
+    assert!(message.contains("has none of the 2 tensors of `tiny`"), "{message}");
+    // One list of pairs is turned into a dictionary many times.
     let list = [b"](".as_slice(), &b"NN\x86".repeat(1000), b"e\x85q\x01"].concat();
     let pickle = [b"ccollections\nOrderedDict\nq\x00", list.as_slice(), &b"h\x00h\x01R".repeat(1000), b"."].concat();
     let message = refused(&pickle);
-    assert!(message.contains("repeats itself"), "{message}");
+    assert!(message.contains("copies shared values more often"), "{message}");
 }
 
-/// A dictionary of 30 texts, remembered at one place; all are keys of what is remembered at another.
+/// A dictionary with 30 string keys, stored in memo slot `place`; all values are memo slot `value`.
 fn dictionary(place: u8, value: u8) -> Vec<u8> {
     let entries = (0..30).flat_map(|key| [b'U', 1, b'A' + key, b'h', value]);
     [b'}', b'q', place, b'('].into_iter().chain(entries).chain([b'u']).collect()
 }
 
 #[test]
-fn dictionaries_that_hold_themselves_or_share_others_take_no_time() {
+fn recursive_and_shared_dictionaries_are_handled_quickly() {
     let message = refused(&[dictionary(0, 0), b".".to_vec()].concat());
-    assert!(message.contains("none of the 2 tensors of `tiny` is in it"), "{message}");
+    assert!(message.contains("has none of the 2 tensors of `tiny`"), "{message}");
     let mut pickle = b"Nq\x00".to_vec();
     (1..=8).for_each(|place| pickle.extend(dictionary(place, place - 1)));
     pickle.push(b'.');
@@ -159,7 +159,7 @@ fn dictionaries_that_hold_themselves_or_share_others_take_no_time() {
 }
 
 #[test]
-fn offsets_that_no_storage_has_are_refused() {
+fn offsets_outside_the_storage_are_refused() {
     let view = b"(U\x01vI9223372036854775807\nK\x01t";
     let storage = [b"(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x01".as_slice(), view, b"tQ"].concat();
     let function = b"}U\x01wctorch._utils\n_rebuild_tensor_v2\n(";

@@ -1,24 +1,24 @@
-//! Which part of a picture is seen.
+//! Crops of images.
 //!
-//! The arithmetic is torchvision's, rounding included, so that the same random numbers would cut
-//! out the same pixels.
+//! The arithmetic is torchvision's, rounding included, so that the same random numbers would give the
+//! same crop.
 
 use rand::{Rng, RngExt};
 
-/// A part of a picture and the size it is resized to.
+/// A region of an image and the size it is resized to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// Left edge, upper edge, width and height in pixels of the picture.
+    /// Left edge, top edge, width and height in pixels of the image.
     pub part: [f64; 4],
-    /// Whether pixels around the part may reach into its edge, because the whole picture is
-    /// resized and cut afterwards. Otherwise it is cut first.
+    /// Whether the whole image is resized and cropped afterwards, so that pixels outside the region affect
+    /// its edge. Otherwise the region is cropped first.
     pub whole: bool,
     /// Width and height after resizing.
     pub size: usize,
 }
 
 impl Window {
-    /// The central `size` pixels after the shorter side is resized to `resize`.
+    /// A centre crop of `size` pixels after the shorter side is resized to `resize`.
     pub fn central(bounds: (usize, usize), resize: usize, size: usize) -> Self {
         let after = resized(bounds, resize);
         // Python's `round`, which torchvision uses here, prefers even numbers.
@@ -26,7 +26,7 @@ impl Window {
         Self::after_resizing(bounds, after, (start(after.0), start(after.1)), size)
     }
 
-    /// Random `size` pixels after the shorter side is resized to `resize`.
+    /// A random crop of `size` pixels after the shorter side is resized to `resize`.
     pub fn random(bounds: (usize, usize), resize: usize, size: usize, rng: &mut impl Rng) -> Self {
         let after = resized(bounds, resize);
         let top = rng.random_range(0..=after.1.saturating_sub(size));
@@ -34,8 +34,8 @@ impl Window {
         Self::after_resizing(bounds, after, (left as f64, top as f64), size)
     }
 
-    /// A part of random area and shape; the largest central one of a possible shape if ten
-    /// attempts find none that fits.
+    /// A region of random area and aspect ratio; if none of ten attempts fits, the largest central region
+    /// of an allowed aspect ratio.
     pub fn random_resized(
         (width, height): (usize, usize),
         scale: [f64; 2],
@@ -68,13 +68,13 @@ impl Window {
         Self::cut((width - across) / 2, (height - down) / 2, across, down, size)
     }
 
-    /// A part cut out before resizing.
+    /// A region that is cropped before resizing.
     pub fn cut(left: usize, top: usize, width: usize, height: usize, size: usize) -> Self {
         Self { part: [left, top, width, height].map(|v| v as f64), whole: false, size }
     }
 
-    /// Cutting `size` pixels at `corner` out of the picture resized to `after` is the same as
-    /// resizing the part they come from.
+    /// Cropping `size` pixels at `corner` from the image resized to `after` is the same as resizing the
+    /// region they come from.
     fn after_resizing(bounds: (usize, usize), after: (usize, usize), corner: (f64, f64), size: usize) -> Self {
         let (x, y) = (bounds.0 as f64 / after.0 as f64, bounds.1 as f64 / after.1 as f64);
         Self { part: [corner.0 * x, corner.1 * y, size as f64 * x, size as f64 * y], whole: true, size }
@@ -96,17 +96,17 @@ mod tests {
     use curricle_sdk::rng::stream;
 
     #[test]
-    fn the_centre_is_cut_out_after_resizing() {
+    fn the_centre_is_cropped_after_resizing() {
         let window = Window::central((500, 250), 250, 200);
         assert_eq!((window.part, window.size), ([150.0, 25.0, 200.0, 200.0], 200));
-        // 375 becomes 256, 500 becomes 341: 58 or 59 pixels are left out on each side; torchvision
+        // 375 becomes 256, 500 becomes 341: 58 or 59 pixels are cropped on each side; torchvision
         // starts at 58.
         let window = Window::central((500, 375), 256, 224);
         assert!((window.part[0] - 58.0 * 500.0 / 341.0).abs() < 1e-12, "{window:?}");
     }
 
     #[test]
-    fn random_parts_lie_inside_and_keep_to_area_and_shape() {
+    fn random_crops_are_inside_the_image_and_within_area_and_aspect_limits() {
         for index in 0..500 {
             let mut rng = stream(1, "test", 0, index);
             let (width, height) = (300 + index as usize, 200);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_never_fits_gives_the_central_part() {
+    fn an_aspect_ratio_that_never_fits_gives_a_central_crop() {
         let mut rng = stream(1, "test", 0, 0);
         let window = Window::random_resized((1000, 10), [1.0, 1.0], [0.75, 1.25], 64, &mut rng);
         assert_eq!(window.part, [494.0, 0.0, 12.0, 10.0]);

@@ -1,7 +1,7 @@
-//! Files to 8-bit RGB.
+//! Decodes files to 8-bit RGB.
 //!
-//! What Pillow's `convert("RGB")` gives, except that 16-bit grey is scaled (Pillow cuts it off)
-//! and that pictures are put upright as their EXIF data says.
+//! The result is that of Pillow's `convert("RGB")`, except that 16-bit grey is scaled (Pillow clips it)
+//! and that images are rotated according to their EXIF orientation.
 
 use super::scaled;
 use crate::data::inspect::refuse_special;
@@ -16,21 +16,21 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
-/// More pixels than this are a mistake or an attack, not a training picture.
+/// More pixels than this are a mistake or an attack, not a training image.
 const MOST_PIXELS: usize = 1 << 28;
 
-/// A decoded picture, three bytes for each pixel, row by row.
+/// A decoded image: three bytes per pixel, row by row.
 #[derive(Debug, Clone, Copy)]
 pub struct Pixels<'a> {
-    /// Pixels across.
+    /// Width in pixels.
     pub width: usize,
-    /// Pixels down.
+    /// Height in pixels.
     pub height: usize,
     /// Red, green and blue of each pixel.
     pub rgb: &'a [u8],
 }
 
-/// Reads and decodes files into buffers that are used again.
+/// Reads and decodes files into reused buffers.
 #[derive(Debug, Default)]
 pub struct Read {
     file: Vec<u8>,
@@ -38,16 +38,16 @@ pub struct Read {
 }
 
 impl Read {
-    /// Decodes a file; an error names it.
+    /// Decodes a file; errors name it.
     ///
-    /// A picture whose shorter side will be reduced to `shorter` may come out smaller than its file
-    /// says, though always much larger than needed.
+    /// If the shorter side will be reduced to `shorter`, the result may be smaller than the image in the
+    /// file, but always much larger than needed.
     pub fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
         self.read(path)?;
         self.decode_bytes(shorter).map_err(|message| Error::format(path, message))
     }
 
-    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    /// Hash of a file's contents, and whether they can be decoded.
     pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
         self.read(path)?;
         let hash = blake3::hash(&self.file);
@@ -63,7 +63,7 @@ impl Read {
     }
 
     fn decode_bytes(&mut self, shorter: Option<usize>) -> Result<Pixels<'_>, String> {
-        // Decoders of damaged files have been seen to panic.
+        // Decoders may panic on damaged files.
         let is_jpeg = self.file.starts_with(&[0xff, 0xd8]);
         let decoded = guard(|| Ok(if is_jpeg { self.jpeg(shorter) } else { self.other() }));
         let decoded = decoded.unwrap_or_else(|e| Err(format!("cannot be decoded: {e}")));
@@ -73,19 +73,19 @@ impl Read {
 
     fn jpeg(&mut self, shorter: Option<usize>) -> Result<(usize, usize), String> {
         if is_truncated(&self.file) {
-            return Err(format!("is cut off after {} bytes: its end is missing", self.file.len()));
+            return Err(format!("is truncated after {} bytes", self.file.len()));
         }
         if let Some(scaled) = shorter.and_then(|shorter| scaled::decode(&self.file, shorter)) {
             self.rgb = scaled.rgb;
             return self.upright((scaled.width, scaled.height), scaled.orientation);
         }
-        // Strict, or damaged files would silently become partly grey pictures.
+        // Strict, or damaged files would silently decode to partly grey images.
         let size = match self.jpeg_as(true) {
-            // Harmless, and common enough in files of old cameras and editors.
+            // Harmless, and common in files from old cameras and editors.
             Err(message) if message.contains("Extra bytes between headers") => self.jpeg_as(false),
             decoded => decoded,
         };
-        size.map_err(|message| format!("is no JPEG file that can be decoded: {message}"))
+        size.map_err(|message| format!("cannot be decoded as JPEG: {message}"))
     }
 
     fn jpeg_as(&mut self, strict: bool) -> Result<(usize, usize), String> {
@@ -101,7 +101,7 @@ impl Read {
         check_size(width, height)?;
         let orientation = decoder.exif().and_then(|chunk| Orientation::from_exif_chunk(chunk));
         if decoder.input_colorspace() == Some(ColorSpace::CMYK) && !has_adobe_marker(&self.file) {
-            // Only Adobe's programs store inverted inks, which is what the decoder expects.
+            // The decoder expects inverted inks, which only Adobe programs store.
             decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::CMYK));
             let inks = decoder.decode().map_err(failed)?;
             self.rgb.clear();
@@ -121,17 +121,17 @@ impl Read {
         let Some(format) = reader.format() else {
             return Err(match self.file.len() {
                 0 => "is empty".into(),
-                _ => "is no picture in a format that is known (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM)".into(),
+                _ => "is not an image in a supported format (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM)".into(),
             });
         };
         let name = format!("{format:?}").to_uppercase();
-        let failed = |e: image::ImageError| format!("is no {name} file that can be decoded: {e}");
+        let failed = |e: image::ImageError| format!("cannot be decoded as {name}: {e}");
         let mut decoder = reader.into_decoder().map_err(failed)?;
         let (width, height) = decoder.dimensions();
         check_size(width as usize, height as usize)?;
         let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-        let picture = DynamicImage::from_decoder(decoder).map_err(failed)?;
-        Ok(self.keep(picture, orientation))
+        let image = DynamicImage::from_decoder(decoder).map_err(failed)?;
+        Ok(self.keep(image, orientation))
     }
 
     fn upright(
@@ -144,30 +144,32 @@ impl Read {
         };
         self.rgb.truncate(3 * width * height);
         let rgb = RgbImage::from_raw(width as u32, height as u32, std::mem::take(&mut self.rgb));
-        let picture = rgb.ok_or("gave fewer pixels than its size says")?;
-        Ok(self.keep(picture.into(), orientation))
+        let image = rgb.ok_or("has fewer pixels than its header says")?;
+        Ok(self.keep(image.into(), orientation))
     }
 
-    fn keep(&mut self, mut picture: DynamicImage, orientation: Orientation) -> (usize, usize) {
-        picture.apply_orientation(orientation);
-        let picture = picture.into_rgb8();
-        let size = (picture.width() as usize, picture.height() as usize);
-        self.rgb = picture.into_raw();
+    fn keep(&mut self, mut image: DynamicImage, orientation: Orientation) -> (usize, usize) {
+        image.apply_orientation(orientation);
+        let image = image.into_rgb8();
+        let size = (image.width() as usize, image.height() as usize);
+        self.rgb = image.into_raw();
         size
     }
 }
 
-/// Refuses sizes that are no picture's.
+/// Refuses empty and excessively large images.
 pub fn check_size(width: usize, height: usize) -> Result<(), String> {
     match width * height {
         0 => Err("has no pixels".into()),
-        pixels if pixels > MOST_PIXELS => Err(format!("has {width} × {height} pixels, more than are decoded")),
+        pixels if pixels > MOST_PIXELS => {
+            Err(format!("has {width} × {height} pixels, more than the limit of {MOST_PIXELS}"))
+        }
         _ => Ok(()),
     }
 }
 
-/// Whether the mark of the end is missing. Within compressed data no 0xff is followed by the marks
-/// searched for, and thumbnails stand before the last start of data.
+/// Whether the end-of-image marker is missing. Compressed data never contains the markers searched for, and
+/// thumbnails come before the last start-of-scan marker.
 fn is_truncated(file: &[u8]) -> bool {
     if file.ends_with(&[0xff, 0xd9]) {
         return false;
@@ -179,7 +181,7 @@ fn is_truncated(file: &[u8]) -> bool {
     }
 }
 
-/// Whether one of the segments before the compressed data is Adobe's.
+/// Whether there is an Adobe segment before the compressed data.
 fn has_adobe_marker(file: &[u8]) -> bool {
     let mut rest = file.get(2..).unwrap_or_default();
     while let &[0xff, mark, high, low, ..] = rest {

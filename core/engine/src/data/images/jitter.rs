@@ -1,4 +1,4 @@
-//! Random changes of colour, computed as Pillow does for torchvision's `ColorJitter`.
+//! Colour jitter, computed as Pillow does for torchvision's `ColorJitter`.
 
 use curricle_recipe::JitterRecipe;
 use rand::seq::SliceRandom;
@@ -13,14 +13,14 @@ pub(super) enum Change {
     Hue(f64),
 }
 
-/// Changes the colours of pixels (red, green, blue, …) at random.
+/// Applies random colour jitter to RGB pixels.
 pub fn apply(recipe: &JitterRecipe, pixels: &mut [u8], rng: &mut impl Rng) {
     for change in draw(recipe, rng) {
         change.apply(pixels);
     }
 }
 
-/// The changes in a random order; none for what does not vary.
+/// The changes in random order; properties with a range of 0 are skipped.
 fn draw(recipe: &JitterRecipe, rng: &mut impl Rng) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut factor = |spread: f64| {
@@ -53,7 +53,7 @@ impl Change {
                 }
             }
             Change::Hue(turn) => {
-                // As in torchvision, what is left of the point is cut off and the circle closes.
+                // As in torchvision, the shift is truncated to an integer and wraps around.
                 let turn = (turn * 255.0) as i32 as u8;
                 for pixel in pixels.chunks_exact_mut(3) {
                     let [hue, saturation, value] = to_hsv([pixel[0], pixel[1], pixel[2]]);
@@ -64,9 +64,9 @@ impl Change {
     }
 }
 
-/// From `from` towards `to`, and beyond it if `factor` is more than 1.
+/// Interpolates from `from` to `to`, and extrapolates if `factor` is more than 1.
 fn blend(from: u8, to: u8, factor: f32) -> u8 {
-    // A cast cuts off the fraction and what lies outside of 0 to 255.
+    // The cast truncates, and clips to 0 to 255.
     (f32::from(from) + factor * (f32::from(to) - f32::from(from))) as u8
 }
 

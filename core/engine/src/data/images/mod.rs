@@ -1,4 +1,4 @@
-//! From a file to the pixels a network sees.
+//! Turns image files into network inputs: decoding, cropping, resizing, augmentation.
 
 mod crop;
 mod decode;
@@ -17,57 +17,57 @@ use rand::RngExt;
 use resize::Scaler;
 use std::path::Path;
 
-/// How a batch looks at pictures.
+/// Whether images are augmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// Augmented at random.
+    /// Random augmentation.
     Train {
         /// The run's seed.
         seed: u64,
         /// The epoch, counted from 0.
         epoch: u64,
     },
-    /// The same every time.
+    /// Deterministic.
     Eval,
 }
 
-/// A sample among the batches of an epoch.
+/// One occurrence of a sample in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visit {
     /// The sample.
     pub sample: usize,
-    /// How often it came before in this epoch.
+    /// How often it occurred before in this epoch.
     pub occurrence: u64,
 }
 
-/// Turns files into pixels, with buffers that are used again and again; one for each thread.
+/// Turns files into pixels with reused buffers; one per thread.
 #[derive(Debug, Default)]
 pub struct Pipeline {
     read: Read,
     scaler: Scaler,
-    /// A picture that was reduced right after decoding.
+    /// The image after shrinking.
     reduced: Vec<u8>,
     /// Pixels after resizing, channels last.
     resized: Vec<u8>,
 }
 
 impl Pipeline {
-    /// Fills `out` with a picture of `[3, size, size]`, from its file unless it is at hand already.
+    /// Fills `out` with an image `[3, size, size]`, read from its file unless it is cached.
     pub fn load(
         &mut self,
         path: &Path,
-        at_hand: Option<Pixels>,
+        cached: Option<Pixels>,
         settings: &ImagesRecipe,
         view: View,
         visit: Visit,
         out: &mut [u8],
     ) -> Result<()> {
         let Self { read, scaler, reduced, resized } = self;
-        let picture = match at_hand {
-            Some(picture) => picture,
+        let image = match cached {
+            Some(image) => image,
             None => picture(read, scaler, reduced, path, settings.shrink)?,
         };
-        let bounds = (picture.width, picture.height);
+        let bounds = (image.width, image.height);
         let (size, resize) = (settings.size, settings.resize());
         let mut rng = match view {
             View::Train { seed, epoch } => {
@@ -82,7 +82,7 @@ impl Pipeline {
             (Some(rng), CropRecipe::Random) => Window::random(bounds, resize, size, rng),
             (Some(_), CropRecipe::Center) | (None, _) => Window::central(bounds, resize, size),
         };
-        let scaled = scaler.scale(&picture, &window, settings.interpolation, resized);
+        let scaled = scaler.scale(&image, &window, settings.interpolation, resized);
         scaled.map_err(|message| Error::format(path, message))?;
         let mut mirrored = false;
         if let Some(rng) = &mut rng {
@@ -93,21 +93,21 @@ impl Pipeline {
         Ok(())
     }
 
-    /// A whole picture, reduced so that its shorter side is at most `shrink`.
+    /// A whole image, shrunk so that its shorter side is at most `shrink`.
     pub fn picture(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
         picture(&mut self.read, &mut self.scaler, &mut self.reduced, path, shrink)
     }
 
-    /// Hash of a file's contents, and what is wrong if they cannot be decoded.
+    /// Hash of a file's contents, and whether they can be decoded.
     pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
         self.read.examine(path)
     }
 
-    /// The central square of a picture as `[3, side, side]`, for people to look at.
+    /// A thumbnail: the central square of an image as `[3, side, side]`.
     pub fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
-        let picture = self.read.decode(path, Some(side))?;
-        let window = Window::central((picture.width, picture.height), side, side);
-        let scaled = self.scaler.scale(&picture, &window, Interpolation::Bilinear, &mut self.resized);
+        let image = self.read.decode(path, Some(side))?;
+        let window = Window::central((image.width, image.height), side, side);
+        let scaled = self.scaler.scale(&image, &window, Interpolation::Bilinear, &mut self.resized);
         scaled.map_err(|message| Error::format(path, message))?;
         planar(&self.resized, side, false, out);
         Ok(())
@@ -121,14 +121,14 @@ fn picture<'a>(
     path: &Path,
     shrink: Option<usize>,
 ) -> Result<Pixels<'a>> {
-    let picture = read.decode(path, shrink)?;
-    match shrink.filter(|shrink| picture.width.min(picture.height) > *shrink) {
-        Some(shrink) => scaler.reduce(&picture, shrink, reduced).map_err(|message| Error::format(path, message)),
-        None => Ok(picture),
+    let image = read.decode(path, shrink)?;
+    match shrink.filter(|shrink| image.width.min(image.height) > *shrink) {
+        Some(shrink) => scaler.reduce(&image, shrink, reduced).map_err(|message| Error::format(path, message)),
+        None => Ok(image),
     }
 }
 
-/// Sorts pixels into one plane for each channel, mirrored left to right if asked for.
+/// Converts interleaved pixels to one plane per channel, optionally flipped horizontally.
 fn planar(pixels: &[u8], size: usize, mirrored: bool, out: &mut [u8]) {
     let (red, rest) = out.split_at_mut(size * size);
     let (green, blue) = rest.split_at_mut(size * size);

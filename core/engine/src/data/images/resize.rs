@@ -6,17 +6,17 @@ use curricle_recipe::Interpolation;
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 
-/// Resizes parts of pictures.
+/// Resizes images and crops.
 #[derive(Debug, Default)]
 pub struct Scaler {
     resizer: Resizer,
 }
 
 impl Scaler {
-    /// Resizes a part of a picture to `out`, channels last.
+    /// Resizes a region of an image into `out`, channels last.
     pub fn scale(
         &mut self,
-        picture: &Pixels,
+        image: &Pixels,
         window: &Window,
         filter: Interpolation,
         out: &mut Vec<u8>,
@@ -25,12 +25,12 @@ impl Scaler {
         let [left, top, width, height] = window.part;
         let mut options = options(filter);
         if window.whole {
-            // Rounding must not push the part over the edge.
-            let width = width.min(picture.width as f64 - left);
-            let height = height.min(picture.height as f64 - top);
+            // Rounding must not push the region over the edge.
+            let width = width.min(image.width as f64 - left);
+            let height = height.min(image.height as f64 - top);
             options = options.crop(left, top, width, height);
         }
-        let (source, mut target) = (source(picture)?, target(size, size, out)?);
+        let (source, mut target) = (source(image)?, target(size, size, out)?);
         if window.whole {
             self.resizer.resize(&source, &mut target, &options).map_err(text)
         } else {
@@ -40,10 +40,10 @@ impl Scaler {
         }
     }
 
-    /// Reduces a whole picture so that its shorter side has this length.
-    pub fn reduce<'a>(&mut self, picture: &Pixels, shorter: usize, out: &'a mut Vec<u8>) -> Result<Pixels<'a>, String> {
-        let (width, height) = resized((picture.width, picture.height), shorter);
-        let (source, mut target) = (source(picture)?, target(width, height, out)?);
+    /// Shrinks a whole image so that its shorter side has this length.
+    pub fn reduce<'a>(&mut self, image: &Pixels, shorter: usize, out: &'a mut Vec<u8>) -> Result<Pixels<'a>, String> {
+        let (width, height) = resized((image.width, image.height), shorter);
+        let (source, mut target) = (source(image)?, target(width, height, out)?);
         self.resizer.resize(&source, &mut target, &options(Interpolation::Bilinear)).map_err(text)?;
         Ok(Pixels { width, height, rgb: out })
     }
@@ -57,8 +57,8 @@ fn options(filter: Interpolation) -> ResizeOptions {
     ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter))
 }
 
-fn source<'a>(picture: &Pixels<'a>) -> Result<ImageRef<'a>, String> {
-    ImageRef::new(picture.width as u32, picture.height as u32, picture.rgb, PixelType::U8x3).map_err(text)
+fn source<'a>(image: &Pixels<'a>) -> Result<ImageRef<'a>, String> {
+    ImageRef::new(image.width as u32, image.height as u32, image.rgb, PixelType::U8x3).map_err(text)
 }
 
 fn target(width: usize, height: usize, out: &mut Vec<u8>) -> Result<Image<'_>, String> {

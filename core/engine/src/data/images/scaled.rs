@@ -1,33 +1,32 @@
-//! JPEG files decoded at a quarter or an eighth of their size.
+//! Decodes JPEG files at a quarter or an eighth of their size.
 //!
-//! JPEG stores blocks of 8 × 8 pixels by their frequencies. Of a picture that will be reduced anyway
-//! only the low ones are needed, which saves time and most of the memory. The other decoder has no
-//! such mode, but is faster at everything else: halving a picture here takes as long as decoding all
-//! of it there.
+//! JPEG stores the frequencies of 8 × 8 pixel blocks. For an image that will be shrunk anyway, only the
+//! low frequencies are needed, which saves time and most of the memory. The main decoder has no such
+//! mode, but is otherwise faster: decoding at half size here takes as long as decoding the whole image
+//! there.
 
 use super::decode::check_size;
 use image::metadata::Orientation;
 use jpeg_decoder::{Decoder, PixelFormat};
 
-/// A picture smaller than its file says.
+/// An image decoded at reduced size.
 #[derive(Debug)]
 pub struct Scaled {
-    /// Pixels across.
+    /// Width in pixels.
     pub width: usize,
-    /// Pixels down.
+    /// Height in pixels.
     pub height: usize,
     /// Red, green and blue of each pixel.
     pub rgb: Vec<u8>,
-    /// How it has to be turned.
+    /// The EXIF orientation, not yet applied.
     pub orientation: Option<Orientation>,
 }
 
-/// Decodes a file so that its shorter side keeps at least 2¾ times `shorter` pixels, which leaves the
-/// filter of the resizing that follows enough to work on, also of colours, which most files store at
-/// half the resolution.
+/// Decodes a file so that its shorter side keeps at least 2¾ times `shorter` pixels, which is enough for
+/// the filter of the later resize, even for colour, which most files store at half the resolution.
 ///
-/// `None` if that would not be faster, and for whatever is unusual or damaged: the decoder of whole
-/// pictures knows more kinds of files, and says what is wrong.
+/// `None` if that would not be faster, and for unusual or damaged files: the main decoder supports more
+/// formats and reports what is wrong.
 pub fn decode(file: &[u8], shorter: usize) -> Option<Scaled> {
     let mut decoder = Decoder::new(file);
     decoder.read_info().ok()?;
@@ -46,8 +45,8 @@ pub fn decode(file: &[u8], shorter: usize) -> Option<Scaled> {
     (rgb.len() == 3 * width * height).then_some(Scaled { width, height, rgb, orientation })
 }
 
-/// Pictures of cameras are multiples of 8 pixels. Others would come out with a fraction of a pixel at
-/// their edges that is not theirs.
+/// Only sizes that divide evenly: others would get a partial pixel at their edges. Camera images are
+/// multiples of 8 pixels.
 fn divisor(width: u16, height: u16, shorter: usize) -> Option<u16> {
     let enough = |divisor: u16| 4 * usize::from(width.min(height) / divisor) >= 11 * shorter;
     let fits = |divisor: u16| width.is_multiple_of(divisor) && height.is_multiple_of(divisor) && enough(divisor);

@@ -1,4 +1,4 @@
-//! Decoding and transforms next to Pillow's and torchvision's, from `tests/golden/images.py`.
+//! Compares decoding and transforms with Pillow and torchvision; golden data from `tests/golden/images.py`.
 
 use super::jitter::Change;
 use super::*;
@@ -16,7 +16,7 @@ fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The largest and the mean difference of two pictures.
+/// The largest and the mean difference of two images.
 fn difference(ours: &[u8], theirs: &[u8]) -> (u8, f64) {
     assert_eq!(ours.len(), theirs.len());
     let differences: Vec<u8> = ours.iter().zip(theirs).map(|(a, b)| a.abs_diff(*b)).collect();
@@ -24,14 +24,14 @@ fn difference(ours: &[u8], theirs: &[u8]) -> (u8, f64) {
     (differences.iter().copied().max().unwrap(), sum / differences.len() as f64)
 }
 
-/// The picture all transforms were made from, and its size.
-fn picture(golden: &SafeTensors) -> (Vec<u8>, usize, usize) {
+/// The source image of all transforms, and its size.
+fn source_image(golden: &SafeTensors) -> (Vec<u8>, usize, usize) {
     let rgb = golden.tensor("rgb.png").unwrap();
     (rgb.data().to_vec(), rgb.shape()[1], rgb.shape()[0])
 }
 
 #[test]
-fn files_are_decoded_as_pillow_decodes_them() {
+fn files_are_decoded_as_by_pillow() {
     let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
     let golden = SafeTensors::deserialize(&bytes).unwrap();
     let mut read = Read::default();
@@ -42,7 +42,7 @@ fn files_are_decoded_as_pillow_decodes_them() {
         let pixels = read.decode(&path, None).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!([pixels.height, pixels.width, 3], expected.shape(), "{name}");
         let (largest, mean) = difference(pixels.rgb, expected.data());
-        // JPEG decoders may round differently, and CMYK is rounded once more.
+        // JPEG decoders may round differently, and CMYK is rounded twice.
         let allowed = if name.starts_with("jpeg") { (4, 0.7) } else { (0, 0.0) };
         assert!(largest <= allowed.0 && mean <= allowed.1, "{name}: at most {largest}, {mean} on average");
         seen += 1;
@@ -51,7 +51,7 @@ fn files_are_decoded_as_pillow_decodes_them() {
 }
 
 #[test]
-fn pictures_that_will_be_reduced_may_be_decoded_smaller() {
+fn images_that_will_be_shrunk_are_decoded_at_reduced_size() {
     let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
     let golden = SafeTensors::deserialize(&bytes).unwrap();
     let mut seen = 0;
@@ -60,7 +60,7 @@ fn pictures_that_will_be_reduced_may_be_decoded_smaller() {
         for (shorter, divisor) in [(12, 1), (11, 4), (6, 4), (5, 8), (1, 8)] {
             let mut read = Read::default();
             let scaled = read.decode(&path, Some(shorter)).unwrap();
-            // CMYK is decoded whole.
+            // CMYK is decoded at full size.
             let divisor = if name == "cmyk" { 1 } else { divisor };
             let size = if name == "rotated" { [128, 192] } else { [192, 128] };
             assert_eq!([scaled.width, scaled.height], size.map(|side| side / divisor), "{name} {shorter}");
@@ -77,13 +77,13 @@ fn pictures_that_will_be_reduced_may_be_decoded_smaller() {
 }
 
 #[test]
-fn damaged_files_are_the_same_ones_however_small_they_are_decoded() {
+fn the_same_damaged_files_are_refused_at_full_and_reduced_size() {
     let folder = tempfile::tempdir().unwrap();
-    let picture = image::RgbImage::from_fn(320, 240, |x, y| {
+    let image = image::RgbImage::from_fn(320, 240, |x, y| {
         image::Rgb([(x * y / 97) as u8, (x + 2 * y) as u8, ((x ^ y) * 3) as u8])
     });
     let path = folder.path().join("a.jpg");
-    picture.save(&path).unwrap();
+    image.save(&path).unwrap();
     let whole = std::fs::read(&path).unwrap();
     let mut rng = rng::stream(0, "damage", 0, 0);
     let (mut refused, mut read) = (0, Read::default());
@@ -107,34 +107,34 @@ fn damaged_files_are_the_same_ones_however_small_they_are_decoded() {
 fn damaged_files_are_refused_by_name() {
     let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
     let golden = SafeTensors::deserialize(&bytes).unwrap();
-    let part = |name: &str, share: f64| {
+    let truncated = |name: &str, share: f64| {
         let bytes = golden.tensor(&format!("file.{name}")).unwrap().data();
         bytes[..(bytes.len() as f64 * share) as usize].to_vec()
     };
-    let mut no_picture = part("jpeg", 1.0);
-    no_picture[2..].fill(7);
-    for (name, bytes, said) in [
-        ("half.jpg", part("jpeg", 0.5), "is cut off after"),
-        ("almost.jpg", part("jpeg_progressive", 0.98), "is cut off after"),
-        ("half.png", part("png", 0.5), "is no PNG file that can be decoded"),
-        ("half.webp", part("webp", 0.5), "is no WEBP file that can be decoded"),
-        ("half.gif", part("gif", 0.3), "is no GIF file that can be decoded"),
+    let mut garbage = truncated("jpeg", 1.0);
+    garbage[2..].fill(7);
+    for (name, bytes, expected) in [
+        ("half.jpg", truncated("jpeg", 0.5), "is truncated after"),
+        ("almost.jpg", truncated("jpeg_progressive", 0.98), "is truncated after"),
+        ("half.png", truncated("png", 0.5), "cannot be decoded as PNG"),
+        ("half.webp", truncated("webp", 0.5), "cannot be decoded as WEBP"),
+        ("half.gif", truncated("gif", 0.3), "cannot be decoded as GIF"),
         ("empty.jpg", Vec::new(), "is empty"),
-        ("page.jpg", b"<html>not found</html>".to_vec(), "is no picture in a format that is known"),
-        ("rubbish.jpg", [&no_picture[..], &[0xff, 0xd9]].concat(), "is no JPEG file that can be decoded"),
+        ("page.jpg", b"<html>not found</html>".to_vec(), "is not an image in a supported format"),
+        ("rubbish.jpg", [&garbage[..], &[0xff, 0xd9]].concat(), "cannot be decoded as JPEG"),
     ] {
         let message = Read::default().decode(&file(&folder, name, &bytes), None).unwrap_err().to_string();
-        assert!(message.contains(&format!("{name}`: {said}")), "{message}");
+        assert!(message.contains(&format!("{name}`: {expected}")), "{message}");
     }
     let message = Read::default().decode(&folder.path().join("none.jpg"), None).unwrap_err().to_string();
     assert!(message.starts_with("cannot read `"), "{message}");
 }
 
 #[test]
-fn parts_are_resized_as_torchvision_resizes_them() {
+fn crops_are_resized_as_by_torchvision() {
     let bytes = golden();
     let golden = SafeTensors::deserialize(&bytes).unwrap();
-    let (rgb, width, height) = picture(&golden);
+    let (rgb, width, height) = source_image(&golden);
     let pixels = Pixels { width, height, rgb: &rgb };
     let (mut scaler, mut out, mut seen) = (Scaler::default(), Vec::new(), 0);
     for name in golden.names() {
@@ -148,7 +148,7 @@ fn parts_are_resized_as_torchvision_resizes_them() {
         let filter = if parts[1] == "bicubic" { Interpolation::Bicubic } else { Interpolation::Bilinear };
         scaler.scale(&pixels, &window, filter, &mut out).unwrap();
         let (largest, mean) = difference(&out, golden.tensor(name).unwrap().data());
-        // Both round to whole levels between the two passes, not always to the same side.
+        // Both round to whole levels between the two passes, not always in the same direction.
         assert!(largest <= 1 && mean < 0.3, "{name}: at most {largest}, {mean} on average");
         seen += 1;
     }
@@ -156,7 +156,7 @@ fn parts_are_resized_as_torchvision_resizes_them() {
 }
 
 #[test]
-fn colours_change_as_in_torchvision() {
+fn colour_jitter_matches_torchvision() {
     let bytes = golden();
     let golden = SafeTensors::deserialize(&bytes).unwrap();
     let mut seen = 0;
@@ -169,7 +169,7 @@ fn colours_change_as_in_torchvision() {
             "saturation" => Change::Saturation(factor as f32),
             _ => Change::Hue(factor),
         };
-        let mut rgb = picture(&golden).0;
+        let mut rgb = source_image(&golden).0;
         change.apply(&mut rgb);
         let (largest, mean) = difference(&rgb, golden.tensor(name).unwrap().data());
         assert!(largest <= 1 && mean < 0.02, "{name}: at most {largest}, {mean} on average");
@@ -179,7 +179,7 @@ fn colours_change_as_in_torchvision() {
 }
 
 #[test]
-fn augmentation_depends_on_seed_epoch_sample_and_occurrence_alone() {
+fn augmentation_depends_only_on_seed_epoch_sample_and_occurrence() {
     let (bytes, folder) = (golden(), tempfile::tempdir().unwrap());
     let golden = SafeTensors::deserialize(&bytes).unwrap();
     let path = file(&folder, "a.jpg", golden.tensor("file.jpeg").unwrap().data());
@@ -202,7 +202,7 @@ fn augmentation_depends_on_seed_epoch_sample_and_occurrence_alone() {
 }
 
 #[test]
-fn mirrored_pictures_are_the_same_from_right_to_left() {
+fn flipping_reverses_every_row() {
     let pixels: Vec<u8> = (0..12).collect();
     let (mut straight, mut mirrored) = (vec![0; 12], vec![0; 12]);
     planar(&pixels, 2, false, &mut straight);

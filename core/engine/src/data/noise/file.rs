@@ -1,7 +1,7 @@
-//! Noisy labels in a CSV file, as they are saved with a run.
+//! The CSV file of noisy labels that is saved with a run.
 //!
-//! The columns are `sample,path,original,label,flipped`. Classes appear by name, so that the file
-//! says what it means, and can serve as a `list` with `labels = "names"`.
+//! The columns are `sample,path,original,label,flipped`. Classes are written by name, so that the file
+//! is readable and can be used as a `list` with `labels = "names"`.
 
 use super::NoisyLabels;
 use crate::data::Part;
@@ -20,7 +20,7 @@ struct Row {
     flipped: bool,
 }
 
-/// Writes the noisy labels of a part, atomically.
+/// Writes the noisy labels of a training set, atomically.
 pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for sample in 0..part.len() {
@@ -31,13 +31,13 @@ pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
             label: noisy.class_names[noisy.labels[sample] as usize].clone(),
             flipped: noisy.flipped[sample],
         };
-        writer.serialize(row).map_err(|e| Error::Failed(format!("noisy labels cannot be written as CSV: {e}")))?;
+        writer.serialize(row).map_err(|e| Error::Failed(format!("cannot write the noisy labels as CSV: {e}")))?;
     }
     let text = writer.into_inner().map_err(|e| Error::file("write", path)(e.into_error()))?;
     Ok(files::write(path, &text)?)
 }
 
-/// Reads what [`save`] wrote for the same part; anything that does not fit it is an error.
+/// Reads what [`save`] wrote for the same training set; any mismatch is an error.
 pub fn load(path: &Path, part: &Part) -> Result<NoisyLabels> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     parse(&text, part).map_err(|message| Error::format(path, message))
@@ -47,9 +47,9 @@ fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
     let rows: Vec<Row> = csv::Reader::from_reader(text)
         .deserialize()
         .collect::<Result<_, _>>()
-        .map_err(|e| format!("is no file of noisy labels: {e}"))?;
+        .map_err(|e| format!("is not a file of noisy labels: {e}"))?;
     if rows.len() != part.len() {
-        return Err(format!("has labels of {} samples, but the training set has {}", rows.len(), part.len()));
+        return Err(format!("has labels for {} samples, but the training set has {}", rows.len(), part.len()));
     }
     let mut names = part.class_names.clone();
     let mut numbers: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
@@ -69,10 +69,10 @@ fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
         if row.sample != sample || row.path != part.paths[sample] || row.original != *original {
             let found = format!("sample {} `{}` of class `{}`", row.sample, row.path, row.original);
             let wanted = format!("sample {sample} `{}` of class `{original}`", part.paths[sample]);
-            return Err(format!("belongs to other data: found {found}, expected {wanted}"));
+            return Err(format!("belongs to different data: found {found}, expected {wanted}"));
         }
         if row.flipped != noisy.flipped[sample] {
-            return Err(format!("sample {sample}: `flipped` is {}, which its labels contradict", row.flipped));
+            return Err(format!("sample {sample}: `flipped` is {}, which contradicts its labels", row.flipped));
         }
     }
     Ok(noisy)
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_loaded() {
+    fn saved_labels_are_loaded_unchanged() {
         let (part, noisy) = flipped_part();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("labels.csv");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_file_serves_as_a_list() {
+    fn a_saved_file_can_be_used_as_a_list() {
         let (part, noisy) = flipped_part();
         let file = tempfile::NamedTempFile::new().unwrap();
         save(file.path(), &part, &noisy).unwrap();
@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_other_data_are_refused() {
+    fn labels_of_different_data_are_refused() {
         let part = numbered(&[0, 0, 1]);
         let header = "sample,path,original,label,flipped\n";
         let rows = ["0,folder/0.jpg,class 0,class 0,false\n", "1,folder/1.jpg,class 0,class 1,true\n"];
         let with = |last: &str| parse(format!("{header}{}{}{last}", rows[0], rows[1]).as_bytes(), &part);
         assert_eq!(with("2,folder/2.jpg,class 1,class 1,false\n").unwrap().labels, [0, 1, 1]);
-        for (last, said) in [
-            ("", "has labels of 2 samples, but the training set has 3"),
-            ("2,folder/3.jpg,class 1,class 1,false\n", "belongs to other data: found sample 2 `folder/3.jpg`"),
-            ("2,folder/2.jpg,class 1,class 1,true\n", "sample 2: `flipped` is true, which its labels contradict"),
-            ("2,folder/2.jpg,class 1\n", "is no file of noisy labels"),
+        for (last, expected) in [
+            ("", "has labels for 2 samples, but the training set has 3"),
+            ("2,folder/3.jpg,class 1,class 1,false\n", "belongs to different data: found sample 2 `folder/3.jpg`"),
+            ("2,folder/2.jpg,class 1,class 1,true\n", "sample 2: `flipped` is true, which contradicts its labels"),
+            ("2,folder/2.jpg,class 1\n", "is not a file of noisy labels"),
         ] {
             let message = with(last).unwrap_err();
-            assert!(message.starts_with(said), "{message}");
+            assert!(message.starts_with(expected), "{message}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `list`: labels from a CSV file of `path,label`, as noisy label lists are published.
+//! `list`: labels from a CSV file of `path,label`, the format of published noisy label lists.
 //!
-//! A first line that names the columns `path` and `label` is a header, and the columns may then
-//! stand anywhere; without one they are the first two. Every training sample must be listed
-//! exactly once, and nothing else.
+//! If the first line names the columns `path` and `label`, it is a header, and the columns may be in any
+//! order; without a header they are the first two. Every training sample must be listed exactly once,
+//! and nothing else.
 
 use super::NoisyLabels;
 use super::paths::Finder;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// A line of the list: its number in the file, its path and its label.
 type Line = (u64, String, String);
 
-/// Reads the list and finds its labels for `part`.
+/// Reads the list and assigns its labels to the samples of `part`.
 pub fn read(
     path: &Path,
     first_label: i64,
@@ -35,16 +35,16 @@ pub fn read(
     let noisy = noisy.map_err(|message| Error::format(path, message))?;
     if let Some(percent) = doubtful(labels, &noisy) {
         tracing::warn!(
-            "{percent:.0} % of the labels in `{}` differ from the data set's own; is the list meant for other numbers? \
-             `labels = \"majority\"` finds out what a label means",
+            "{percent:.0} % of the labels in `{}` differ from the data set's; does the list number the classes \
+             differently? `labels = \"majority\"` infers the class of each label",
             path.display()
         );
     }
     Ok(noisy)
 }
 
-/// How many percent of the labels are wrong, if it is more than 90. Noise is hardly ever so strong, but
-/// a list that numbers the classes in an order of its own looks like this.
+/// The percentage of wrong labels, if it is more than 90. Noise is hardly ever that strong, but a list that
+/// numbers the classes in a different order looks like this.
 fn doubtful(labels: ListLabels, noisy: &NoisyLabels) -> Option<f64> {
     let flipped = noisy.flipped.iter().filter(|flipped| **flipped).count();
     let doubtful = labels != ListLabels::Majority && flipped * 10 > noisy.flipped.len() * 9;
@@ -62,21 +62,21 @@ fn lines(text: &[u8]) -> Result<Vec<Line>, String> {
     Ok(lines.collect())
 }
 
-/// The line and label of each training sample, in the order of samples.
+/// The line and label of each training sample, in sample order.
 fn labels_of_samples<'a>(lines: &'a [Line], part: &Part) -> Result<Vec<(u64, &'a str)>, String> {
     let finder = Finder::new(&part.paths);
     let mut found: Vec<Option<(u64, &str)>> = vec![None; part.len()];
     for (line, path, label) in lines {
         let sample = finder.find(path).map_err(|problem| format!("line {line}: `{path}` {problem}"))?;
         if let Some((earlier, _)) = found[sample].replace((*line, label)) {
-            return Err(format!("line {line}: `{path}` stands in line {earlier} already"));
+            return Err(format!("line {line}: `{path}` is already in line {earlier}"));
         }
     }
     let missing = found.iter().filter(|f| f.is_none()).count();
     if let Some(first) = found.iter().position(Option::is_none) {
         return Err(format!(
-            "has no label for {missing} of {} training samples, first `{}`; every one must be listed (to train on \
-             the right part of a list alone, use the whole list with `remove_flipped = true`)",
+            "has no label for {missing} of {} training samples, first `{}`; list every sample (to train only on \
+             correctly labelled samples, use the whole list with `remove_flipped = true`)",
             part.len(),
             part.paths[first]
         ));
@@ -84,15 +84,15 @@ fn labels_of_samples<'a>(lines: &'a [Line], part: &Part) -> Result<Vec<(u64, &'a
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Labels that count classes.
+/// Labels that are class numbers.
 fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
     let classes = part.class_names.len() as i64;
-    let range = format!("they run from {first} to {}", first.saturating_add(classes - 1));
+    let range = format!("classes are numbered {first} to {}", first.saturating_add(classes - 1));
     let class_of = |line: u64, label: &str| {
         let number: i64 = label.parse().map_err(|_| {
             format!(
-                "line {line}: label `{label}` is not a whole number; write `labels = \"names\"` if the labels are \
-                 names of classes (a header must name the columns `path` and `label`)"
+                "line {line}: label `{label}` is not an integer; set `labels = \"names\"` if the labels are class \
+                 names (a header must name the columns `path` and `label`)"
             )
         })?;
         Ok(number.checked_sub(first).filter(|class| (0..classes).contains(class)))
@@ -100,14 +100,14 @@ fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, part: &P
     with_unknown(given, class_of, &range, unknown, part)
 }
 
-/// Labels that are names of classes.
+/// Labels that are class names.
 fn by_name(given: &[(u64, &str)], unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
     let numbers: HashMap<&str, i64> = part.class_names.iter().map(String::as_str).zip(0..).collect();
-    let range = format!("the first is `{}`", part.class_names.first().map_or("", String::as_str));
+    let range = format!("the first class is `{}`", part.class_names.first().map_or("", String::as_str));
     with_unknown(given, |_, label| Ok(numbers.get(label).copied()), &range, unknown, part)
 }
 
-/// Finds the class of each label; labels that are no training class are an error or new classes.
+/// Finds the class of each label; labels that are not a training class are an error or become new classes.
 fn with_unknown(
     given: &[(u64, &str)],
     class_of: impl Fn(u64, &str) -> Result<Option<i64>, String>,
@@ -121,8 +121,8 @@ fn with_unknown(
         if class.is_none() {
             if unknown == UnknownLabels::Error {
                 return Err(format!(
-                    "line {line}: label `{label}` is no training class; {range}. Check `first_label`, or write \
-                     `unknown_labels = \"class\"` to make such labels classes of their own"
+                    "line {line}: label `{label}` is not a training class; {range}. Check `first_label`, or set \
+                     `unknown_labels = \"class\"` to make every unknown label a class"
                 ));
             }
             extra.insert(label, 0);
@@ -138,8 +138,8 @@ fn with_unknown(
     Ok(NoisyLabels::new(part, &labels, &names))
 }
 
-/// Labels that number the classes in an order of their own: each means the class that most of its
-/// samples are of.
+/// Labels that number the classes in a different order: each stands for the class that most of its
+/// samples belong to.
 fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String> {
     let mut counts: BTreeMap<&str, BTreeMap<i64, usize>> = BTreeMap::new();
     for ((_, label), original) in given.iter().zip(&part.labels) {
@@ -154,12 +154,12 @@ fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String
         if classes.len() > 1 {
             let (a, b) = (name(classes[0]), name(classes[1]));
             return Err(format!(
-                "label `{label}` has as many samples of `{a}` as of `{b}`, so no class is its majority"
+                "label `{label}` has as many samples of `{a}` as of `{b}`, so it has no majority class"
             ));
         }
         if let Some(other) = label_of.insert(classes[0], label) {
             let class = name(classes[0]);
-            return Err(format!("labels `{other}` and `{label}` both have most of their samples of class `{class}`"));
+            return Err(format!("labels `{other}` and `{label}` both have the majority class `{class}`"));
         }
         class_of.insert(label, classes[0]);
     }
@@ -173,7 +173,7 @@ mod tests {
     use crate::data::part::numbered;
     use ListLabels::{Majority, Names, Numbers};
 
-    /// Five samples `folder/0.jpg` … of the classes 0, 0, 1, 1, 2 and the labels a list gives them.
+    /// The labels a list gives to five samples `folder/0.jpg` … of classes 0, 0, 1, 1, 2.
     fn listed(text: &str, first_label: i64, labels: ListLabels, unknown: UnknownLabels) -> Result<NoisyLabels> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
@@ -208,7 +208,10 @@ mod tests {
     fn an_unknown_label_is_refused_or_becomes_a_class() {
         let text = list(["1", "101", "2", "2", "3"]);
         let message = problem(&text, Numbers);
-        assert!(message.starts_with("line 2: label `101` is no training class; they run from 1 to 3."), "{message}");
+        assert!(
+            message.starts_with("line 2: label `101` is not a training class; classes are numbered 1 to 3."),
+            "{message}"
+        );
         let noisy = listed(&text, 1, Numbers, UnknownLabels::Class).unwrap();
         assert_eq!(noisy.labels, [0, 3, 1, 1, 2]);
         assert_eq!(noisy.class_names[3], "unknown label 101");
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_the_list_does_not_use_disappears() {
+    fn a_class_that_the_list_does_not_use_is_dropped() {
         let noisy = listed(&list(["1", "1", "3", "3", "3"]), 1, Numbers, UnknownLabels::Error).unwrap();
         assert_eq!(noisy.labels, [0, 0, 1, 1, 1]);
         assert_eq!(noisy.class_names, ["class 0", "class 2"]);
@@ -224,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn the_majority_tells_what_a_label_means() {
+    fn majority_infers_the_class_of_each_label() {
         let noisy = listed(&list(["7", "7", "x", "x", "7"]), 0, Majority, UnknownLabels::Error).unwrap();
         assert_eq!(noisy.labels, [0, 0, 1, 1, 0]);
         assert_eq!(noisy.flipped, [false, false, false, false, true]);
         let tie = problem(&list(["7", "8", "7", "9", "9"]), Majority);
         assert!(tie.starts_with("label `7` has as many samples of `class 0` as of `class 1`"), "{tie}");
         let both = problem(&list(["7", "8", "9", "9", "10"]), Majority);
-        assert_eq!(both, "labels `7` and `8` both have most of their samples of class `class 0`");
+        assert_eq!(both, "labels `7` and `8` both have the majority class `class 0`");
     }
 
     #[test]
@@ -244,20 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_list_is_said_with_the_line() {
+    fn errors_in_a_list_name_the_line() {
         let good = list(["1", "1", "2", "2", "3"]);
-        for (text, said) in [
-            (good.replace("folder/3.jpg", "folder/9.jpg"), "line 4: `folder/9.jpg` is no training sample"),
-            (good.replace("folder/3.jpg", "folder/2.jpg"), "line 4: `folder/2.jpg` stands in line 3 already"),
+        for (text, expected) in [
+            (good.replace("folder/3.jpg", "folder/9.jpg"), "line 4: `folder/9.jpg` is not a training sample"),
+            (good.replace("folder/3.jpg", "folder/2.jpg"), "line 4: `folder/2.jpg` is already in line 3"),
             (good.replace("folder/3.jpg,2\n", ""), "has no label for 1 of 5 training samples, first `folder/3.jpg`"),
-            (good.replace(",3", ",cat"), "line 5: label `cat` is not a whole number"),
-            (good.replace(",3", ""), "line 5: has 1 fields; a path and a label are needed"),
-            (format!("image,class\n{good}"), "line 1: `image` is no training sample"),
+            (good.replace(",3", ",cat"), "line 5: label `cat` is not an integer"),
+            (good.replace(",3", ""), "line 5: `path` or `label` is missing; fields found: 1"),
+            (format!("image,class\n{good}"), "line 1: `image` is not a training sample"),
         ] {
             let message = problem(&text, Numbers);
-            assert!(message.starts_with(said), "{message}");
+            assert!(message.starts_with(expected), "{message}");
         }
         let name = problem(&good, Names);
-        assert!(name.starts_with("line 1: label `1` is no training class; the first is `class 0`"), "{name}");
+        assert!(name.starts_with("line 1: label `1` is not a training class; the first class is `class 0`"), "{name}");
     }
 }

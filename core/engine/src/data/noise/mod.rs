@@ -1,7 +1,7 @@
-//! Label noise: wrong training labels, put there on purpose.
+//! Label noise: training labels that are deliberately wrong.
 //!
-//! Noise is drawn once from its own seed and is the same for all methods. A class's random
-//! choices come from a stream of its own, and a larger ratio adds to the flips of a smaller one.
+//! Noise is drawn once from its own seed and is the same for all methods. Every class has its own random
+//! stream, and a larger ratio adds to the flips of a smaller one.
 
 mod file;
 mod list;
@@ -17,33 +17,32 @@ use super::{Part, hash};
 use crate::{Error, Result};
 use curricle_recipe::NoiseRecipe;
 
-/// The labels a training set is trained with, and which of them are wrong.
+/// The noisy labels of a training set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoisyLabels {
     /// The noisy label of each sample: an index into `class_names`.
     pub labels: Vec<i64>,
     /// Whether the label is wrong.
     pub flipped: Vec<bool>,
-    /// The classes the noisy labels know. These are the training classes, but without those that
-    /// the noise dissolved, and with those that only a list of labels knows.
+    /// The classes of the noisy labels: the training classes, without those that the noise dissolved, and
+    /// with those that occur only in a label list.
     pub class_names: Vec<String>,
     /// Hash of all the above.
     pub hash: String,
 }
 
-/// A training set with its noise.
+/// A training set with noisy labels.
 #[derive(Debug)]
 pub struct NoisyPart {
     /// The samples with their noisy labels.
     pub part: Part,
     /// Whether the label of each sample is wrong.
     pub flipped: Vec<bool>,
-    /// The place of each sample in the part the noise was applied to.
+    /// The index of each sample in the set the noise was applied to.
     pub samples: Vec<usize>,
 }
 
-/// Draws or reads the labels a recipe asks for. `run_seed` decides unless the noise has a seed of
-/// its own.
+/// Draws or reads the noisy labels of a recipe. `run_seed` is used unless the noise has its own seed.
 pub fn apply(recipe: &NoiseRecipe, part: &Part, run_seed: u64) -> Result<NoisyLabels> {
     let labels = match recipe {
         NoiseRecipe::None => part.labels.clone(),
@@ -59,7 +58,7 @@ pub fn apply(recipe: &NoiseRecipe, part: &Part, run_seed: u64) -> Result<NoisyLa
     Ok(NoisyLabels::new(part, &labels, &part.class_names))
 }
 
-/// Whether the recipe leaves wrongly labelled samples out of training.
+/// Whether the recipe excludes flipped samples from training.
 pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
     match recipe {
         NoiseRecipe::None => false,
@@ -71,7 +70,7 @@ pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
 }
 
 impl NoisyLabels {
-    /// Labels that are indices into `class_names`, of which the first are those of `part`.
+    /// Labels that are indices into `class_names`, which starts with the class names of `part`.
     fn new(part: &Part, labels: &[i64], class_names: &[String]) -> Self {
         let flipped: Vec<bool> = labels.iter().zip(&part.labels).map(|(noisy, original)| noisy != original).collect();
         let (labels, class_names) = close_gaps(labels, class_names);
@@ -82,14 +81,14 @@ impl NoisyLabels {
         Self { labels, flipped, class_names, hash: hasher.finalize().to_hex().to_string() }
     }
 
-    /// The training set with these labels, without the wrongly labelled samples if asked for.
+    /// The training set with these labels, optionally without the flipped samples.
     pub fn training_set(&self, part: &Part, remove_flipped: bool) -> Result<NoisyPart> {
         let samples: Vec<usize> = (0..part.len()).filter(|s| !(remove_flipped && self.flipped[*s])).collect();
         let labels: Vec<i64> = samples.iter().map(|s| self.labels[*s]).collect();
         let (labels, class_names) = close_gaps(&labels, &self.class_names);
         if class_names.len() < 2 {
             return Err(Error::Usage(format!(
-                "the noise leaves {} training class with samples, but two are needed; choose a smaller `ratio`",
+                "the noise leaves only {} of the training classes with samples; choose a smaller `ratio`",
                 class_names.len()
             )));
         }
@@ -103,18 +102,18 @@ impl NoisyLabels {
     }
 }
 
-/// How many samples of a class of `size` are flipped: the share, rounded half up; at least one
-/// where there is any noise, and never all, so that no class disappears.
+/// The number of flipped samples in a class of `size`: the share, rounded half up; at least one if the ratio
+/// is not 0, and never all, so that no class disappears.
 fn flips(size: usize, ratio: f64) -> usize {
     if ratio == 0.0 || size < 2 { 0 } else { ((ratio * size as f64).round() as usize).clamp(1, size - 1) }
 }
 
 fn valid(ratio: f64, part: &Part) -> Result<f64> {
     if !(0.0..=1.0).contains(&ratio) {
-        return Err(Error::Usage(format!("`ratio` of the noise must lie between 0 and 1, not {ratio}")));
+        return Err(Error::Usage(format!("`ratio` of the noise must be between 0 and 1, not {ratio}")));
     }
     if ratio > 0.0 && part.class_names.len() < 2 {
-        return Err(Error::Usage("label noise needs at least two training classes".into()));
+        return Err(Error::Usage("label noise needs at least 2 training classes".into()));
     }
     Ok(ratio)
 }
@@ -125,7 +124,7 @@ mod tests {
     use crate::data::part::numbered;
 
     #[test]
-    fn without_noise_labels_stay() {
+    fn without_noise_labels_are_unchanged() {
         let part = numbered(&[0, 1, 1, 0]);
         let noisy = apply(&NoiseRecipe::None, &part, 3).unwrap();
         assert_eq!(noisy.labels, part.labels);
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn flips_are_rounded_and_leave_every_class_a_sample() {
+    fn flips_are_rounded_and_every_class_keeps_a_sample() {
         assert_eq!([1, 2, 3, 5, 10, 60].map(|n| flips(n, 0.2)), [0, 1, 1, 1, 2, 12]);
         assert_eq!([1, 2, 3, 60].map(|n| flips(n, 1.0)), [0, 1, 2, 59]);
         assert_eq!([1, 2, 3, 60].map(|n| flips(n, 0.0)), [0; 4]);
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_has_a_seed_of_its_own_or_the_runs() {
+    fn the_noise_uses_its_own_seed_or_the_runs() {
         let part = numbered(&[0, 1, 2, 3, 4].repeat(20));
         let noisy = |seed, run_seed| {
             apply(&NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false }, &part, run_seed).unwrap()
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_training_set_can_leave_out_what_was_flipped() {
+    fn the_training_set_can_exclude_flipped_samples() {
         let part = numbered(&[0, 0, 1, 1, 2, 2]);
         let noisy = NoisyLabels::new(&part, &[0, 1, 1, 1, 1, 1], &part.class_names);
         assert_eq!(noisy.class_names, ["class 0", "class 1"]);

@@ -1,7 +1,7 @@
-//! `pair`: samples of each class move to the next class.
+//! `pair`: samples of each class are flipped to the next class.
 //!
-//! As `uniform`, but every flipped sample of class c gets the label c+1, and those of the last
-//! class the label 0: the confusion of look-alikes rather than chance.
+//! Like `uniform`, but every flipped sample of class c gets the label c+1, and those of the last class
+//! get the label 0: confusion of similar classes rather than chance.
 
 use super::flips;
 use crate::data::Part;
@@ -27,7 +27,7 @@ mod tests {
     use crate::data::part::numbered;
 
     #[test]
-    fn samples_move_to_the_next_class_only() {
+    fn samples_are_flipped_to_the_next_class_only() {
         let part = numbered(&[0, 1, 2].repeat(10));
         let noisy = flip(&part, 0.3, 5);
         for class in 0..3 {

@@ -1,10 +1,11 @@
 //! `small_cluster`: whole classes are dissolved into others, cluster by cluster.
 //!
-//! Classes are dissolved in random order, as many as come closest to the wanted share of samples;
-//! at least one, and at least two stay. A dissolved class falls into clusters of similar samples:
-//! a random sample and its nearest ones by Euclidean distance of the inputs (of pictures in files:
-//! of their thumbnails), again and again until none is left. Each cluster moves to one of the remaining classes, chosen uniformly. So wrong
-//! samples come in consistent groups, which are harder to tell from right ones than single ones.
+//! Classes are dissolved in random order, as many as get closest to the noise ratio; at least one, and
+//! at least two remain. A dissolved class is divided into clusters of similar samples: a random sample
+//! and its nearest neighbours by Euclidean distance of the inputs (for images in files: of their
+//! thumbnails), repeated until no sample remains. Each cluster moves to one of the remaining classes,
+//! chosen uniformly. Mislabelled samples thus come in consistent groups, which are harder to detect than
+//! single ones.
 
 use crate::data::part::select_rows;
 use crate::data::{Inputs, Part};
@@ -14,7 +15,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use tch::{Device, Kind};
 
-/// Width and height at which pictures in files are compared.
+/// Width and height at which images in files are compared.
 const COMPARED: i64 = 32;
 
 /// The noisy labels; dissolved classes have no samples left.
@@ -26,7 +27,7 @@ pub fn flip(part: &Part, ratio: f64, cluster_size: usize, seed: u64) -> Result<V
     let classes = part.class_names.len();
     if classes < 3 {
         return Err(Error::Usage(format!(
-            "noise `small_cluster` dissolves classes and leaves at least two; with {classes} training classes it cannot"
+            "noise `small_cluster` needs at least 3 training classes, but there are only {classes}"
         )));
     }
     let members = part.members();
@@ -45,7 +46,7 @@ pub fn flip(part: &Part, ratio: f64, cluster_size: usize, seed: u64) -> Result<V
     Ok(labels)
 }
 
-/// How many classes, in this order, have together nearest to the wanted share of all samples.
+/// The number of classes, in this order, whose total size is closest to the ratio of all samples.
 fn classes_for(ratio: f64, samples: usize, order: &[usize], members: &[Vec<usize>]) -> usize {
     let wanted = ratio * samples as f64;
     let mut moved = 0.0;
@@ -61,11 +62,11 @@ fn classes_for(ratio: f64, samples: usize, order: &[usize], members: &[Vec<usize
     count.clamp(1, order.len() - 2)
 }
 
-/// Groups samples: the first one left and its nearest, until none is left.
+/// Groups samples: the first remaining one and its nearest neighbours, until none remains.
 fn clusters(inputs: &Inputs, samples: &[usize], cluster_size: usize) -> Result<Vec<Vec<usize>>> {
     let rows = rows(inputs, samples)?;
     let width = rows.len() / samples.len().max(1);
-    // Summed one by one in f64: a matrix product would depend on the number of threads.
+    // Sequential sums in f64: the result of a matrix product would depend on the number of threads.
     let distance = |a: usize, b: usize| -> f64 {
         let (a, b) = (&rows[a * width..][..width], &rows[b * width..][..width]);
         a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum()
@@ -74,7 +75,7 @@ fn clusters(inputs: &Inputs, samples: &[usize], cluster_size: usize) -> Result<V
     let mut clusters = Vec::new();
     while let Some(centre) = left.first().copied() {
         let mut by_distance: Vec<(f64, usize)> = left.iter().map(|other| (distance(centre, *other), *other)).collect();
-        // A stable sort: of equal samples those that stand first, the centre above all, come first.
+        // A stable sort, so that the centre comes first even if other samples equal it.
         by_distance.sort_by(|a, b| a.0.total_cmp(&b.0));
         by_distance.truncate(cluster_size);
         left.retain(|sample| by_distance.iter().all(|(_, taken)| taken != sample));
@@ -83,7 +84,7 @@ fn clusters(inputs: &Inputs, samples: &[usize], cluster_size: usize) -> Result<V
     Ok(clusters)
 }
 
-/// The inputs of some samples, one after the other.
+/// The inputs of some samples, concatenated.
 fn rows(inputs: &Inputs, samples: &[usize]) -> Result<Vec<f32>> {
     let rows = match inputs {
         Inputs::Images(tensor) | Inputs::Features(tensor) => select_rows(tensor, samples)?,
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn whole_classes_move_in_clusters_of_neighbours() {
-        // Features are sample numbers, so the ten samples of a class are neighbours in a row.
+        // Features are sample indices, so the ten samples of a class are neighbours.
         let labels: Vec<i64> = (0..8).flat_map(|class| [class; 10]).collect();
         let part = numbered(&labels);
         let noisy = flip(&part, 0.25, 5, 3).unwrap();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_nearest_first_and_hold_everything_once() {
+    fn clusters_are_nearest_neighbours_and_contain_every_sample_once() {
         let part = numbered(&[0; 7]);
         let clusters = clusters(&part.inputs, &[3, 6, 0, 1, 5, 4, 2], 3).unwrap();
         assert_eq!(clusters[0][0], 3);
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn at_least_one_class_goes_and_two_stay() {
+    fn at_least_one_class_is_dissolved_and_two_remain() {
         let part = numbered(&[0, 1, 2, 3].repeat(5));
         for (ratio, left) in [(0.0, 4), (0.01, 3), (1.0, 2)] {
             let noisy = flip(&part, ratio, 2, 1).unwrap();

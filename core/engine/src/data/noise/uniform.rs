@@ -1,6 +1,6 @@
-//! `uniform`: in every class the same share of samples moves to other classes.
+//! `uniform`: in every class the same share of samples is flipped to other classes.
 //!
-//! Of class c, `round(ratio · N^c)` samples, chosen uniformly, get the label of another training
+//! In class c, `round(ratio · N^c)` samples, chosen uniformly, get the label of another training
 //! class, chosen uniformly.
 
 use super::flips;
@@ -18,7 +18,7 @@ pub fn flip(part: &Part, ratio: f64, seed: u64) -> Vec<i64> {
         let mut rng = stream(seed, "noise uniform", class as u64, 0);
         samples.shuffle(&mut rng);
         for sample in &samples[..flips(samples.len(), ratio)] {
-            // One of the others: those above the sample's own class are one too low.
+            // Skip the sample's own class.
             let other = rng.random_range(0..classes - 1);
             labels[*sample] = other + i64::from(other >= class);
         }
@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_class_loses_its_share_to_others_and_never_all(
+        fn every_class_loses_its_share_but_never_all_samples(
             sizes in prop::collection::vec(1usize..40, 2..12),
             ratio in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64],
             seed in 0u64..1000,
@@ -58,7 +58,7 @@ mod tests {
         }
 
         #[test]
-        fn more_noise_adds_to_less(seed in 0u64..1000) {
+        fn a_larger_ratio_keeps_the_flips_of_a_smaller_one(seed in 0u64..1000) {
             let part = of_sizes(&[30, 20, 10, 5]);
             let (less, more) = (flip(&part, 0.2, seed), flip(&part, 0.5, seed));
             for s in 0..part.len() {

@@ -1,9 +1,9 @@
-//! `cars196`: Cars-196, 196 models of cars.
+//! `cars196`: Cars-196, 196 car models.
 //!
-//! Two layouts are in circulation: the single `cars_annos.mat` with pictures in `car_ims`, and the
+//! Two layouts are in circulation: the single `cars_annos.mat` with images in `car_ims`, and the
 //! devkit's `cars_train_annos.mat` together with `cars_test_annos_withlabels.mat` (the devkit's own
-//! `cars_test_annos.mat` has no labels) with pictures in `cars_train` and `cars_test`. Classes 1 to
-//! 98 train, 99 to 196 test; who was training and test in the original challenge does not matter.
+//! `cars_test_annos.mat` has no labels) with images in `cars_train` and `cars_test`. Classes 1 to 98
+//! are the training set, 99 to 196 the test set; the split of the original challenge is ignored.
 
 use super::counts::{self, Counts};
 use super::mat5::{self, Array};
@@ -13,10 +13,10 @@ use curricle_recipe::PublishedRecipe;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The last class that trains.
+/// The last class of the training set.
 const LAST_TRAINING_CLASS: usize = 98;
 
-/// Lists the pictures in the order of the annotations.
+/// Lists the images in the order of the annotations.
 pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     let root = &recipe.path;
     let mut all = Vec::new();
@@ -35,7 +35,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     if let Some((path, class)) = all.iter().find(|(_, class)| *class > names.len()) {
         return Err(Error::format(
             &root,
-            format!("`{path}` is of class {class}, but there are names of {} classes only", names.len()),
+            format!("`{path}` has class {class}, but there are names for only {} classes", names.len()),
         ));
     }
     let entries = all.into_iter().map(|(path, class)| Entry { path, class: class - 1, query: false });
@@ -49,7 +49,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     Ok(catalogue)
 }
 
-/// A file of annotations, in the folder itself or in `devkit`.
+/// An annotation file, in the root folder or in `devkit`.
 fn find(root: &Path, name: &str) -> Result<PathBuf> {
     super::folder_with(root, &["", "devkit", "car_devkit/devkit"], name).map(|folder| folder.join(name))
 }
@@ -77,10 +77,10 @@ impl File {
         found.ok_or_else(|| self.problem(format!("has no array `{name}`")))
     }
 
-    /// Adds the path and the class of each annotation, classes counted from 1.
+    /// Adds the path and class of each annotation; classes count from 1.
     fn samples(&self, field: &str, prefix: &str, all: &mut Vec<(String, usize)>) -> Result<()> {
         let Array::Records(records) = self.array("annotations")? else {
-            return Err(self.problem("`annotations` are no records"));
+            return Err(self.problem("`annotations` is not a structure array"));
         };
         for (index, record) in records.iter().enumerate() {
             let value = |name: &str| record.iter().find(|(field, _)| field == name).map(|(_, value)| value);
@@ -89,7 +89,7 @@ impl File {
             match (path, class) {
                 (Some(path), Some(class)) => all.push((format!("{prefix}{path}"), class as usize)),
                 _ => {
-                    let message = format!("annotation {} has no text `{field}` or no number `class`", index + 1);
+                    let message = format!("annotation {} lacks the string `{field}` or the number `class`", index + 1);
                     return Err(self.problem(message));
                 }
             }
@@ -99,16 +99,16 @@ impl File {
 
     fn class_names(&self) -> Result<Vec<String>> {
         let Array::Cells(cells) = self.array("class_names")? else {
-            return Err(self.problem("`class_names` are no cells"));
+            return Err(self.problem("`class_names` is not a cell array"));
         };
         let names: Option<Vec<&str>> = cells.iter().map(Array::text).collect();
-        let names = names.ok_or_else(|| self.problem("`class_names` are no texts"))?;
-        // Lists of labels find classes by name.
+        let names = names.ok_or_else(|| self.problem("`class_names` has cells that are not strings"))?;
+        // Label lists refer to classes by name.
         let mut numbers = HashMap::new();
         for (name, number) in names.iter().copied().zip(1..) {
             if let Some(earlier) = numbers.insert(name, number) {
                 return Err(self.problem(format!(
-                    "classes {earlier} and {number} are both named `{name}`; every class needs a name of its own"
+                    "classes {earlier} and {number} are both named `{name}`; class names must be unique"
                 )));
             }
         }

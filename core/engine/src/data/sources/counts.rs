@@ -4,26 +4,26 @@ use crate::data::catalogue::{Catalogue, Entry};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 
-/// How many classes and pictures a part has.
+/// The number of classes and images in a split.
 pub struct Counts {
     /// `training`, `test`, …
     pub part: &'static str,
-    /// Its classes.
+    /// Number of classes.
     pub classes: usize,
-    /// Its pictures.
+    /// Number of images.
     pub images: usize,
-    /// Which entries belong to it, of those that train or of those that test.
+    /// Which of the training or test entries belong to it.
     pub belongs: fn(&Entry) -> bool,
 }
 
 impl Counts {
-    /// Of all entries.
+    /// Counts over all entries.
     pub fn all(part: &'static str, classes: usize, images: usize) -> Self {
         Self { part, classes, images, belongs: |_| true }
     }
 }
 
-/// Refuses a catalogue that is not the whole published set, and says what is missing.
+/// Refuses a catalogue that is not the complete published data set, and says what is missing.
 pub fn check(catalogue: &Catalogue, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
     let mut wrong = Vec::new();
     let mut compare = |counts: &Counts, entries: &[Entry]| {
@@ -31,7 +31,7 @@ pub fn check(catalogue: &Catalogue, set: &str, train: &Counts, test: &[Counts]) 
         let classes = entries.iter().map(|entry| entry.class).collect::<BTreeSet<_>>().len();
         for (what, found, wanted) in [("classes", classes, counts.classes), ("images", entries.len(), counts.images)] {
             if found != wanted {
-                wrong.push(format!("{found} {} {what} instead of {wanted}", counts.part));
+                wrong.push(format!("{} {what}: {found} instead of {wanted}", counts.part));
             }
         }
     };
@@ -43,8 +43,8 @@ pub fn check(catalogue: &Catalogue, set: &str, train: &Counts, test: &[Counts]) 
     Err(Error::format(
         &catalogue.root,
         format!(
-            "is not all of {set}: its lists have {}. Get the missing files, or write `data.check_counts = false` to use \
-             what is there (results then compare with nobody else's)",
+            "is not the complete {set} ({}). Get the missing files, or set `data.check_counts = false` to use it as \
+             it is (results are then not comparable with published ones)",
             wrong.join(", ")
         ),
     ))

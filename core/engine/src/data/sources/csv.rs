@@ -1,4 +1,4 @@
-//! `csv`: a list of `path,label` or `path,label,split`.
+//! `csv`: a CSV list of `path,label` or `path,label,split`.
 
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::data::columns;
@@ -7,7 +7,7 @@ use curricle_recipe::{CsvRecipe, SplitRecipe};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Lists the pictures in the order of the file.
+/// Lists the images in the order of the file.
 pub fn list(recipe: &CsvRecipe) -> Result<Catalogue> {
     let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
     let folder = recipe.path.parent().unwrap_or(Path::new("."));
@@ -26,7 +26,7 @@ fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, 
             return Err(format!("line {line}: path or label is empty"));
         }
         if let Some(earlier) = seen.insert(path.clone(), line) {
-            return Err(format!("line {line}: `{path}` stands in line {earlier} already"));
+            return Err(format!("line {line}: `{path}` is already in line {earlier}"));
         }
         samples.push((line, path, label, fields.next().flatten().filter(|split| !split.is_empty())));
     }
@@ -54,19 +54,19 @@ fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, 
             }
             "query" => test.push(Entry { query: true, ..entry }),
             "gallery" => test.push(entry),
-            "" => return Err(format!("line {line}: has no split, and {with_split} other lines have one")),
+            "" => return Err(format!("line {line}: has no split, but other lines do ({with_split})")),
             other => {
-                return Err(format!("line {line}: `{other}` is none of `train`, `test`, `query` and `gallery`"));
+                return Err(format!("line {line}: split `{other}` is not `train`, `test`, `query` or `gallery`"));
             }
         }
     }
     if let (Some(line), true) = (plain, test.iter().any(|entry| entry.query)) {
-        return Err(format!("line {line}: `test` cannot stand beside `query`; write `gallery` for what is searched"));
+        return Err(format!("line {line}: `test` cannot be combined with `query`; use `gallery` instead"));
     }
     Ok(Catalogue { root: root.to_path_buf(), class_names, train, test })
 }
 
-/// The different labels: by number if all are whole numbers, else by name.
+/// The distinct labels, in numerical order if all are integers, else in alphabetical order.
 fn ordered<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut labels: Vec<&str> = labels.collect();
     labels.sort_unstable();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, split: SplitRecipe) -> Result<Catalogue, String> {
-        catalogue(text.as_bytes(), Path::new("pictures"), split)
+        catalogue(text.as_bytes(), Path::new("images"), split)
     }
 
     fn paths(entries: &[Entry]) -> Vec<&str> {
@@ -90,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_half_of_the_classes_trains_unless_the_file_says_otherwise() {
+    fn the_first_half_of_the_classes_trains_unless_the_file_has_splits() {
         let list = read("a.jpg,10\nb.jpg,9\nc.jpg,2\nd.jpg,1\n", SplitRecipe::Classes).unwrap();
-        assert_eq!(list.class_names, ["1", "2", "9", "10"], "numbers count as numbers");
+        assert_eq!(list.class_names, ["1", "2", "9", "10"], "integers are sorted numerically");
         assert_eq!((paths(&list.train), paths(&list.test)), (vec!["c.jpg", "d.jpg"], vec!["a.jpg", "b.jpg"]));
         let text = "split,label,path\ntest,cat,a.jpg\ntrain,dog,b.jpg\ntest,cow,c.jpg\n";
         let list = read(text, SplitRecipe::Classes).unwrap();
@@ -103,23 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn queries_and_gallery_are_told_apart() {
+    fn query_and_gallery_samples_are_distinguished() {
         let list = read("a,x,query\nb,x,gallery\nc,y,train\n", SplitRecipe::Classes).unwrap();
         assert_eq!(list.test.iter().map(|entry| entry.query).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_line() {
-        for (text, said) in [
-            ("a,1\nb\n", "line 2: has 1 fields; a path and a label are needed"),
-            ("a,1\na,2\n", "line 2: `a` stands in line 1 already"),
+    fn errors_name_the_line() {
+        for (text, expected) in [
+            ("a,1\nb\n", "line 2: `path` or `label` is missing; fields found: 1"),
+            ("a,1\na,2\n", "line 2: `a` is already in line 1"),
             ("a,1\nb,\n", "line 2: path or label is empty"),
-            ("a,1,train\nb,2,\n", "line 2: has no split, and 1 other lines have one"),
-            ("a,1,validate\n", "line 1: `validate` is none of"),
-            ("a,1,query\nb,1,test\n", "line 2: `test` cannot stand beside `query`"),
+            ("a,1,train\nb,2,\n", "line 2: has no split, but other lines do (1)"),
+            ("a,1,validate\n", "line 1: split `validate` is not"),
+            ("a,1,query\nb,1,test\n", "line 2: `test` cannot be combined with `query`"),
         ] {
             let message = read(text, SplitRecipe::Classes).unwrap_err();
-            assert!(message.starts_with(said), "{message}");
+            assert!(message.starts_with(expected), "{message}");
         }
     }
 }

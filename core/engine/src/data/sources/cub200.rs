@@ -1,7 +1,8 @@
-//! `cub200`: CUB-200-2011, 200 species of birds.
+//! `cub200`: CUB-200-2011, 200 bird species.
 //!
 //! `images.txt` (image id, path), `image_class_labels.txt` (image id, class id) and `classes.txt`
-//! (class id, name) next to the folder `images`. Classes 1 to 100 train, 101 to 200 test.
+//! (class id, name) are next to the folder `images`. Classes 1 to 100 are the training set, 101 to 200
+//! the test set.
 
 use super::counts::{self, Counts};
 use super::lines::Lines;
@@ -10,23 +11,23 @@ use crate::{Error, Result};
 use curricle_recipe::PublishedRecipe;
 use std::collections::{BTreeMap, HashMap};
 
-/// The last class that trains.
+/// The last class of the training set.
 const LAST_TRAINING_CLASS: usize = 100;
 
-/// Lists the pictures in the order of `images.txt`.
+/// Lists the images in the order of `images.txt`.
 pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     let folder = super::folder_with(&recipe.path, &["", "CUB_200_2011"], "images.txt")?;
     let names = Lines::read(folder.join("classes.txt"))?;
     let (mut class_names, mut lines_of) = (BTreeMap::new(), HashMap::new());
     for line in names.fields::<2>(0) {
         let (line, [class, name]) = line?;
-        // Lists of labels find classes by name.
+        // Label lists refer to classes by name.
         if let Some(earlier) = lines_of.insert(name, line) {
-            let message = format!("`{name}` stands in line {earlier} already; every class needs a name of its own");
+            let message = format!("`{name}` is already in line {earlier}; class names must be unique");
             return Err(names.problem(line, message));
         }
         if class_names.insert(names.number(line, class)?, name.to_string()).is_some() {
-            return Err(names.problem(line, format!("class {class} has a name already")));
+            return Err(names.problem(line, format!("class {class} already has a name")));
         }
     }
     let labels = Lines::read(folder.join("image_class_labels.txt"))?;
@@ -34,11 +35,11 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     for line in labels.fields::<2>(0) {
         let (line, [image, class]) = line?;
         let class = labels.number(line, class)?;
-        // Classes count from 1; unknown ones and gaps would shift the others.
+        // Class ids start at 1 and may have gaps, so they are not indices.
         let index = class_names.keys().position(|known| *known == class);
         let index = index.ok_or_else(|| labels.problem(line, format!("class {class} is not in `classes.txt`")))?;
         if classes.insert(image, (class, index)).is_some() {
-            return Err(labels.problem(line, format!("image {image} has a class already")));
+            return Err(labels.problem(line, format!("image {image} already has a class")));
         }
     }
     let images = Lines::read(folder.join("images.txt"))?;
@@ -55,7 +56,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         return Err(Error::format(
             images.path(),
             format!(
-                "lacks {} images that `image_class_labels.txt` names, first number {image}; is it cut off?",
+                "lacks {} of the images in `image_class_labels.txt`, first image {image}; is the file truncated?",
                 classes.len()
             ),
         ));

@@ -1,4 +1,4 @@
-//! `folder`: one folder for each class, pictures anywhere below it.
+//! `folder`: one folder per class, with images anywhere below it.
 
 use crate::data::catalogue::{Catalogue, Entry};
 use crate::{Error, Result};
@@ -6,10 +6,10 @@ use curricle_recipe::{FolderRecipe, SplitRecipe};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Endings of files that are pictures.
+/// File extensions of images.
 const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm"];
 
-/// Lists the pictures, class by class, both in the order of their names.
+/// Lists the images class by class, both sorted by name.
 pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
     let root = &recipe.path;
     let mut class_names = Vec::new();
@@ -29,7 +29,7 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
         return Err(Error::format(
             &root,
             format!(
-                "has {} folders with pictures; one folder for each class is needed, with files that end in {}",
+                "needs at least 2 class folders, but has {}; a class folder contains files that end in {}",
                 class_names.len(),
                 ENDINGS.map(|e| format!("`.{e}`")).join(", ")
             ),
@@ -41,10 +41,10 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
     })
 }
 
-/// The pictures below the folder of a class. Two classes may link to one folder; within a class, each
-/// folder counts once.
+/// The images below a class folder. Two classes may link to the same folder; within a class, each folder
+/// counts once.
 pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
-    // A link up to the folder of all classes would make them one class.
+    // A link to the root folder would put all classes into this one.
     let above = folder.parent().and_then(|above| above.canonicalize().ok());
     walk(folder, prefix, class, &mut above.into_iter().collect(), entries)
 }
@@ -56,7 +56,7 @@ fn walk(
     seen: &mut HashSet<PathBuf>,
     entries: &mut Vec<Entry>,
 ) -> Result<()> {
-    // Links may lead in circles.
+    // Links may form cycles.
     let real = folder.canonicalize().map_err(Error::file("read", folder))?;
     if !seen.insert(real) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(in crate::data) fn is_picture(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
-/// The names in a folder, sorted; hidden ones do not count.
+/// The names in a folder, sorted, without hidden ones.
 pub(in crate::data) fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {

@@ -1,7 +1,7 @@
-//! `inshop`: In-Shop Clothes Retrieval of DeepFashion, with its official queries and gallery.
+//! `inshop`: DeepFashion In-Shop Clothes Retrieval, with its official queries and gallery.
 //!
-//! `list_eval_partition.txt`: the number of images, a header, then path, item and one of `train`,
-//! `query` and `gallery` in each line, padded with blanks. Queries search the gallery.
+//! `list_eval_partition.txt` has the number of images, a header, then on each line a path, an item and
+//! one of `train`, `query` and `gallery`, padded with spaces. Queries search the gallery.
 
 use super::counts::{self, Counts};
 use super::lines::Lines;
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeMap;
 
-/// Lists the pictures in the order of the list.
+/// Lists the images in the order of the file.
 pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     const LIST: &str = "list_eval_partition.txt";
     let lines = Lines::read(super::folder_with(&recipe.path, &["", "Eval", "Anno"], LIST)?.join(LIST))?;
@@ -19,7 +19,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     for line in lines.fields::<3>(2) {
         let (line, [path, item, status]) = line?;
         if !["train", "query", "gallery"].contains(&status) {
-            return Err(lines.problem(line, format!("`{status}` is none of `train`, `query` and `gallery`")));
+            return Err(lines.problem(line, format!("`{status}` is not `train`, `query` or `gallery`")));
         }
         items.insert(item, 0);
         samples.push((path, item, status));
@@ -29,8 +29,8 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         return Err(Error::format(
             lines.path(),
             format!(
-                "announces {announced} images and lists {}; it is cut off, or a part of the whole, which \
-                 `data.check_counts = false` accepts",
+                "announces {announced} images but lists {}; it is truncated or a subset (set \
+                 `data.check_counts = false` to accept it)",
                 samples.len()
             ),
         ));
@@ -41,7 +41,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         let part = if status == "train" { &mut train } else { &mut test };
         part.push(Entry { path: path.to_string(), class: items[item], query: status == "query" });
     }
-    // The pictures come in an archive of their own, which is unpacked next to the list or in `Img`.
+    // The images come in a separate archive, which is unpacked next to the list or in `Img`.
     let root = if recipe.path.join("Img/img").is_dir() { recipe.path.join("Img") } else { recipe.path.clone() };
     let class_names = items.keys().map(ToString::to_string).collect();
     let catalogue = Catalogue { root, class_names, train, test };

@@ -1,9 +1,9 @@
-//! The text files of published data sets: fields between blanks, one sample in each line.
+//! The text files of published data sets: whitespace-separated fields, one sample per line.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// A text file whose problems are said with the line.
+/// A text file whose errors name the line.
 pub struct Lines {
     path: PathBuf,
     text: String,
@@ -13,7 +13,7 @@ impl Lines {
     /// Reads a file.
     pub fn read(path: PathBuf) -> Result<Self> {
         let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
-        // Old lists are not always UTF-8; the paths of pictures are.
+        // Old lists are not always UTF-8, but image paths are.
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(Self { path, text })
     }
@@ -23,8 +23,8 @@ impl Lines {
         &self.path
     }
 
-    /// The lines after the first `skipped` that are not empty, with their number, each split into
-    /// exactly `N` fields; the last one takes whatever is left.
+    /// The non-empty lines after the first `skipped`, with their numbers, each split into exactly `N` fields;
+    /// the last field takes the rest of the line.
     pub fn fields<const N: usize>(&self, skipped: usize) -> impl Iterator<Item = Result<(usize, [&str; N])>> {
         let lines = self.text.lines().enumerate().skip(skipped).filter(|(_, line)| !line.trim().is_empty());
         lines.map(move |(index, line)| {
@@ -47,13 +47,13 @@ impl Lines {
         self.text.lines().next().unwrap_or_default().trim()
     }
 
-    /// A whole number from 1 on.
+    /// Parses a positive integer.
     pub fn number(&self, line: usize, text: &str) -> Result<usize> {
         let number = text.parse().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| self.problem(line, format!("`{text}` is no whole number from 1 on")))
+        number.ok_or_else(|| self.problem(line, format!("`{text}` is not a positive integer")))
     }
 
-    /// What is wrong with a line.
+    /// An error about a line.
     pub fn problem(&self, line: usize, message: impl std::fmt::Display) -> Error {
         Error::format(&self.path, format!("line {line}: {message}"))
     }

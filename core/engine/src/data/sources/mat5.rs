@@ -1,16 +1,16 @@
-//! MATLAB 5 files, as far as annotations need them: cells, structures, texts and numbers.
+//! A reader for MATLAB 5 files, as far as annotations need it: cells, structures, strings and numbers.
 //!
-//! A file is a header of 128 bytes and a list of elements: type, length, data. Arrays are elements
-//! made of elements: flags, dimensions, name, contents; each may be compressed.
+//! A file is a 128-byte header and a list of elements: type, length, data. An array is an element that
+//! contains elements: flags, dimensions, name, contents; it may be compressed.
 
 use flate2::read::ZlibDecoder;
 use std::io::Read;
 
 const COMPRESSED: u32 = 15;
 const MATRIX: u32 = 14;
-/// Annotations have a few levels; more are a mistake.
+/// Annotations are nested a few levels; more are a mistake.
 const DEEPEST: usize = 8;
-/// The bytes that a whole file may become: annotations are small, and more is a mistake or an attack.
+/// The most memory a file may take: annotations are small, and more is a mistake or an attack.
 const LARGEST: usize = 1 << 29;
 
 /// The contents of an array.
@@ -18,16 +18,16 @@ const LARGEST: usize = 1 << 29;
 pub enum Array {
     /// An array of arrays.
     Cells(Vec<Array>),
-    /// Records with named fields.
+    /// Structures with named fields.
     Records(Vec<Vec<(String, Array)>>),
-    /// A text.
+    /// A string.
     Text(String),
     /// Numbers of any type.
     Numbers(Vec<f64>),
 }
 
 impl Array {
-    /// The text, if it is one.
+    /// The string, if it is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Array::Text(text) => Some(text),
@@ -35,7 +35,7 @@ impl Array {
         }
     }
 
-    /// The number, if it is a single one.
+    /// The number, if it is a single number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Array::Numbers(numbers) if numbers.len() == 1 => Some(numbers[0]),
@@ -44,12 +44,12 @@ impl Array {
     }
 }
 
-/// All named arrays of a file.
+/// All named arrays in a file.
 pub fn parse(file: &[u8]) -> Result<Vec<(String, Array)>, String> {
     match file.get(124..128) {
         Some([_, 1, b'I', b'M']) => {}
         Some([1, _, b'M', b'I']) => return Err("was written on a big-endian machine, which is not supported".into()),
-        _ => return Err("is no MATLAB 5 file (newer ones can be saved with `-v6` or `-v7`)".into()),
+        _ => return Err("is not a MATLAB 5 file; save it with `-v6` or `-v7`".into()),
     }
     let mut arrays = Vec::new();
     let mut elements = Elements { bytes: &file[128..] };
@@ -77,7 +77,7 @@ impl<'a> Elements<'a> {
         let word = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
         let (kind, length) = (word(0), word(4) as usize);
         if kind >> 16 != 0 {
-            // A small element: type and length in half a tag each, data in the other half.
+            // A small element: type and length share the first half of the tag, data is in the second.
             let (kind, length) = (kind & 0xffff, (kind >> 16) as usize);
             let data = self.bytes.get(4..4 + length.min(4)).ok_or_else(cut_off)?;
             self.bytes = rest;
@@ -95,12 +95,12 @@ impl<'a> Elements<'a> {
 }
 
 fn cut_off() -> String {
-    "is cut off".into()
+    "is truncated".into()
 }
 
-/// Takes bytes from what is left for the whole file.
+/// Takes bytes from the memory budget of the file.
 fn spend(budget: &mut usize, bytes: usize) -> Result<(), String> {
-    *budget = budget.checked_sub(bytes).ok_or("is damaged: it asks for more memory than can be right")?;
+    *budget = budget.checked_sub(bytes).ok_or("is damaged: it needs too much memory")?;
     Ok(())
 }
 
@@ -108,18 +108,18 @@ fn named_array(element: &Element, depth: usize, budget: &mut usize) -> Result<Op
     match element.kind {
         COMPRESSED => {
             let mut bytes = Vec::new();
-            // One more than there may be, which is then refused and not cut off.
+            // One byte over the limit, so that too much data is refused rather than truncated.
             let read = ZlibDecoder::new(element.data).take(*budget as u64 + 1).read_to_end(&mut bytes);
             read.map_err(|e| format!("is damaged: {e}"))?;
             spend(budget, bytes.len())?;
             let inner = Elements { bytes: &bytes }.need("contents")?;
             if inner.kind == COMPRESSED {
-                Err("is damaged: compressed twice".into())
+                Err("is damaged: an array is compressed twice".into())
             } else {
                 named_array(&inner, depth, budget)
             }
         }
-        // Empty arrays in cells have no contents at all.
+        // Empty arrays in cells have no contents.
         MATRIX if element.data.is_empty() => {
             spend(budget, size_of::<(String, Array)>())?;
             Ok(Some((String::new(), Array::Numbers(Vec::new()))))
@@ -129,7 +129,7 @@ fn named_array(element: &Element, depth: usize, budget: &mut usize) -> Result<Op
     }
 }
 
-/// The next of the arrays that an array holds.
+/// The next array inside an array.
 fn inner(parts: &mut Elements, depth: usize, budget: &mut usize) -> Result<Array, String> {
     let found = named_array(&parts.need("contents")?, depth, budget)?;
     found.map(|(_, array)| array).ok_or_else(|| "is damaged: an array is missing".into())
@@ -137,7 +137,7 @@ fn inner(parts: &mut Elements, depth: usize, budget: &mut usize) -> Result<Array
 
 fn array(bytes: &[u8], depth: usize, budget: &mut usize) -> Result<(String, Array), String> {
     if depth > DEEPEST {
-        return Err("has arrays within arrays that are too deep".into());
+        return Err("has arrays that are nested too deeply".into());
     }
     spend(budget, size_of::<(String, Array)>())?;
     let mut parts = Elements { bytes };
@@ -159,11 +159,11 @@ fn array(bytes: &[u8], depth: usize, budget: &mut usize) -> Result<(String, Arra
             let length = (length.first().copied().unwrap_or(0.0) as usize).max(1);
             let names = parts.need("field names")?.data;
             if names.is_empty() && count > 0 {
-                // They take no bytes, and there could be any number of them.
-                return Err("has records without fields".into());
+                // They take no bytes, so a small file could claim any number of them.
+                return Err("has structures without fields".into());
             }
             spend(budget, names.len().div_ceil(length).saturating_mul(size_of::<String>()))?;
-            // Every record has the names again.
+            // Every structure copies the names.
             spend(budget, names.len().saturating_mul(count))?;
             let names: Vec<String> = names
                 .chunks(length)
@@ -186,13 +186,13 @@ fn array(bytes: &[u8], depth: usize, budget: &mut usize) -> Result<(String, Arra
 fn text(element: &Element, budget: &mut usize) -> Result<String, String> {
     spend(budget, element.data.len())?;
     match element.kind {
-        // Bytes are Latin-1 by the letter and UTF-8 in practice.
+        // Bytes are Latin-1 by the specification and UTF-8 in practice.
         1 | 2 | 16 => Ok(String::from_utf8_lossy(element.data).into_owned()),
         4 | 17 => {
             let units: Vec<u16> = element.data.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
             Ok(String::from_utf16_lossy(&units))
         }
-        other => Err(format!("has a text of type {other}, which is not supported")),
+        other => Err(format!("has a string of type {other}, which is not supported")),
     }
 }
 
@@ -249,7 +249,7 @@ pub mod write {
         bytes
     }
 
-    /// Class, number of elements, and what follows the name; the name is put in by `named`.
+    /// Class, number of elements, and what follows the name; `named` inserts the name.
     pub fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = element(6, &[class, 0, 0, 0, 0, 0, 0, 0]);
         let dimensions = [1u32.to_le_bytes(), (count as u32).to_le_bytes()].concat();
@@ -264,7 +264,7 @@ pub mod write {
         element(14, &[front, &element(1, name.as_bytes()), rest].concat())
     }
 
-    /// A text in UTF-16, as MATLAB writes them; short ones in a small element.
+    /// A UTF-16 string, as MATLAB writes it; short ones in a small element.
     pub fn text(text: &str) -> Vec<u8> {
         let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let characters = if units.len() <= 4 {
@@ -293,7 +293,7 @@ pub mod write {
         contents(1, cells.len(), &inner)
     }
 
-    /// A row of records with these fields.
+    /// A row of structures with these fields.
     pub fn records(fields: &[&str], records: &[Vec<Vec<u8>>]) -> Vec<u8> {
         let names: Vec<u8> = fields
             .iter()
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_records_texts_and_numbers_are_read() {
+    fn cells_structures_strings_and_numbers_are_read() {
         let records = write::records(
             &["class", "fname"],
             &[vec![write::number(3), write::text("00001.jpg")], vec![write::number(200), write::text("é")]],
@@ -334,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_refused_and_do_no_harm() {
-        assert!(parse(b"hello").unwrap_err().starts_with("is no MATLAB 5 file"));
+    fn damaged_files_are_refused_without_a_panic() {
+        assert!(parse(b"hello").unwrap_err().starts_with("is not a MATLAB 5 file"));
         let file = write::file(&[("a", write::cells(&[write::text("some text"), write::number(1)]))]);
         for length in 129..file.len() {
             assert!(parse(&file[..length]).is_err(), "{length}");
@@ -343,31 +343,31 @@ mod tests {
         for position in 128..file.len() {
             let mut damaged = file.clone();
             damaged[position] ^= 0x55;
-            // Whatever comes out, nothing panics.
+            // The result does not matter, as long as nothing panics.
             let _ = parse(&damaged);
         }
     }
 
     #[test]
-    fn records_without_fields_are_refused() {
+    fn structures_without_fields_are_refused() {
         let length = write::element(5, &32u32.to_le_bytes());
         let records = |count| write::contents(2, count, &[length.clone(), write::element(1, b"")]);
-        // Two thousand million empty ones would take 50 GB.
+        // Two billion empty ones would take 50 GB.
         let many = write::file(&[("annotations", records(u32::MAX as usize >> 1))]);
-        assert_eq!(parse(&many).unwrap_err(), "has records without fields");
+        assert_eq!(parse(&many).unwrap_err(), "has structures without fields");
         let none = write::file(&[("annotations", records(0))]);
         assert_eq!(parse(&none).unwrap(), [("annotations".to_string(), Array::Records(Vec::new()))]);
     }
 
     #[test]
-    fn small_files_do_not_become_large_arrays() {
-        let too_much = "is damaged: it asks for more memory than can be right";
-        // Eight bytes in memory for each byte, which takes almost none in the file.
+    fn small_files_cannot_become_large_arrays() {
+        let too_much = "is damaged: it needs too much memory";
+        // Each byte takes eight bytes in memory and compresses to almost nothing in the file.
         let count = LARGEST / 8;
         let numbers = write::file(&[("a", write::contents(9, count, &[write::element(2, &vec![0; count])]))]);
         assert!(numbers.len() < 1 << 20);
         assert_eq!(parse(&numbers).unwrap_err(), too_much);
-        // A long name of a field, which every record repeats.
+        // A long field name, which every structure repeats.
         let (length, count) = (1 << 20, 1 << 9);
         let mut parts = vec![write::element(5, &(length as u32).to_le_bytes()), write::element(1, &vec![b'a'; length])];
         parts.resize(parts.len() + count, write::element(14, b""));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn all_arrays_share_one_limit() {
+    fn all_arrays_share_one_memory_budget() {
         let mut budget = 1000;
         let bytes = write::element(2, &[0; 100]);
         let element = Elements { bytes: &bytes }.need("numbers").unwrap();

@@ -1,4 +1,4 @@
-//! Where samples come from: one reader for each layout.
+//! Data sources: one reader per layout.
 
 mod cars196;
 mod counts;
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 /// The samples of a source.
 #[derive(Debug)]
 pub enum Listed {
-    /// Pictures in files, not opened yet.
+    /// Images in files, not opened yet.
     Files(Catalogue),
     /// Samples in memory.
     Memory(Part),
 }
 
-/// Finds out what a source has.
+/// Lists the samples of a source.
 pub fn list(recipe: &DataRecipe) -> Result<Listed> {
     let files = match recipe {
         DataRecipe::Strokes(recipe) => return strokes::draw(recipe).map(Listed::Memory),
@@ -42,7 +42,7 @@ pub fn list(recipe: &DataRecipe) -> Result<Listed> {
     Ok(Listed::Files(files))
 }
 
-/// The first of some folders below `root` that has a file.
+/// The first of some folders below `root` that contains a file.
 fn folder_with(root: &Path, folders: &[&str], file: &str) -> Result<PathBuf> {
     let found = folders.iter().map(|folder| root.join(folder)).find(|folder| folder.join(file).is_file());
     found.ok_or_else(|| {
@@ -53,7 +53,7 @@ fn folder_with(root: &Path, folders: &[&str], file: &str) -> Result<PathBuf> {
                     folders.iter().map(|f| format!("`{}`", Path::new(f).join(file).display())).collect();
                 format!("has no {}", places.join(" or "))
             } else {
-                "is no folder; `data.path` is relative to the recipe".into()
+                "is not a folder; `data.path` is relative to the recipe".into()
             },
         )
     })

@@ -1,7 +1,7 @@
 //! `sop`: Stanford Online Products, 22,634 products in 12 groups.
 //!
-//! `Ebay_train.txt` and `Ebay_test.txt`: a header, then image id, class id, super-class id and path
-//! in each line.
+//! `Ebay_train.txt` and `Ebay_test.txt` have a header, then image id, class id, super-class id and path
+//! on each line.
 
 use super::counts::{self, Counts};
 use super::lines::Lines;
@@ -10,7 +10,7 @@ use crate::data::catalogue::{Catalogue, Entry};
 use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeSet;
 
-/// Lists the pictures in the order of the two lists.
+/// Lists the images in the order of the two files.
 pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     let root = super::folder_with(&recipe.path, &["", "Stanford_Online_Products"], "Ebay_train.txt")?;
     let read = |name: &str| -> Result<Vec<(usize, String)>> {

@@ -1,4 +1,4 @@
-//! The readers on small files in the published formats.
+//! Tests of the readers on small files in the published formats.
 
 use super::mat5::write;
 use super::*;
@@ -47,23 +47,23 @@ fn cub_is_read_and_split_by_class_number() {
     assert_eq!(shown(&list.test), [("101.B/y.jpg", 2)]);
 
     let refused = message(cub200::list(&published(&folder, true)));
-    let said = "is not all of CUB-200-2011: its lists have 2 training classes instead of 100, 2 training images instead \
-                of 5864, 1 test classes instead of 100, 1 test images instead of 5924.";
-    assert!(refused.contains(said) && refused.contains("`data.check_counts = false`"), "{refused}");
+    let expected = "is not the complete CUB-200-2011 (training classes: 2 instead of 100, training images: 2 instead \
+                    of 5864, test classes: 1 instead of 100, test images: 1 instead of 5924).";
+    assert!(refused.contains(expected) && refused.contains("`data.check_counts = false`"), "{refused}");
 
     put(&folder, "CUB_200_2011/images.txt", b"1 001.A/x.jpg\n");
     let refused = message(cub200::list(&published(&folder, false)));
-    assert!(refused.contains("lacks 2 images that `image_class_labels.txt` names, first number 2"), "{refused}");
+    assert!(refused.contains("lacks 2 of the images in `image_class_labels.txt`, first image 2"), "{refused}");
     put(&folder, "CUB_200_2011/images.txt", b"1 001.A/x.jpg\n4\n");
     let refused = message(cub200::list(&published(&folder, false)));
     assert!(refused.contains("images.txt`: line 2: has fewer than 2 fields: `4`"), "{refused}");
-    for (classes, said) in [
-        ("1 Bird\n100 Other\n101 Bird\n", "classes.txt`: line 3: `Bird` stands in line 1 already"),
-        ("1 Bird\n1 Other\n", "classes.txt`: line 2: class 1 has a name already"),
+    for (classes, expected) in [
+        ("1 Bird\n100 Other\n101 Bird\n", "classes.txt`: line 3: `Bird` is already in line 1"),
+        ("1 Bird\n1 Other\n", "classes.txt`: line 2: class 1 already has a name"),
     ] {
         put(&folder, "CUB_200_2011/classes.txt", classes.as_bytes());
         let refused = message(cub200::list(&published(&folder, false)));
-        assert!(refused.contains(said), "{refused}");
+        assert!(refused.contains(expected), "{refused}");
     }
 }
 
@@ -92,7 +92,7 @@ fn cars_are_read_in_both_layouts() {
     let list = cars196::list(&published(&folder, false)).unwrap();
     assert_eq!(shown(&list.train), [("car_ims/000001.jpg", 0)]);
     assert_eq!(shown(&list.test), [("car_ims/000002.jpg", 99)]);
-    assert!(message(cars196::list(&published(&folder, true))).contains("1 training images instead of 8054"));
+    assert!(message(cars196::list(&published(&folder, true))).contains("training images: 1 instead of 8054"));
 
     let names = write::cells(&["car", "van", "car"].map(write::text));
     let annotations = write::records(&fields, &[sample("car_ims/000001.jpg", 1)]);
@@ -102,7 +102,7 @@ fn cars_are_read_in_both_layouts() {
 }
 
 #[test]
-fn products_are_read_with_their_two_lists() {
+fn sop_is_read_from_its_two_lists() {
     let header = "image_id class_id super_class_id path\n";
     let folder = folder(&[
         ("Ebay_train.txt", &format!("{header}1 1 1 bicycle_final/1_0.JPG\n2 2 1 bicycle_final/2_0.JPG\n")),
@@ -111,11 +111,11 @@ fn products_are_read_with_their_two_lists() {
     let list = sop::list(&published(&folder, false)).unwrap();
     assert_eq!(shown(&list.train), [("bicycle_final/1_0.JPG", 0), ("bicycle_final/2_0.JPG", 1)]);
     assert_eq!((shown(&list.test), &list.class_names[2]), (vec![("sofa_final/3_0.JPG", 2)], &"11319".to_string()));
-    assert!(message(sop::list(&published(&folder, true))).contains("1 test images instead of 60502"));
+    assert!(message(sop::list(&published(&folder, true))).contains("test images: 1 instead of 60502"));
 }
 
 #[test]
-fn clothes_have_queries_and_a_gallery() {
+fn inshop_has_queries_and_a_gallery() {
     let text = "4\nimage_name item_id evaluation_status\nimg/A/1.jpg        id_2 train      \nimg/A/2.jpg   id_7 query\n\
                 img/A/3.jpg   id_7 gallery \nimg/B/4.jpg  id_1 train\n";
     let folder = folder(&[("Eval/list_eval_partition.txt", text)]);
@@ -123,14 +123,14 @@ fn clothes_have_queries_and_a_gallery() {
     assert_eq!(list.class_names, ["id_1", "id_2", "id_7"]);
     assert_eq!(shown(&list.train), [("img/A/1.jpg", 1), ("img/B/4.jpg", 0)]);
     assert_eq!(list.test.iter().map(|entry| entry.query).collect::<Vec<_>>(), [true, false]);
-    assert!(message(inshop::list(&published(&folder, true))).contains("1 query images instead of 14218"));
+    assert!(message(inshop::list(&published(&folder, true))).contains("query images: 1 instead of 14218"));
     put(&folder, "Eval/list_eval_partition.txt", text.replacen('4', "52712", 1).as_bytes());
     let refused = message(inshop::list(&published(&folder, true)));
-    assert!(refused.contains("announces 52712 images and lists 4"), "{refused}");
+    assert!(refused.contains("announces 52712 images but lists 4"), "{refused}");
 }
 
 #[test]
-fn folders_are_classes_and_other_files_do_not_count() {
+fn folders_are_classes_and_files_that_are_not_images_are_ignored() {
     let folder = folder(&[
         ("b/2.PNG", ""),
         ("b/1.jpg", ""),
@@ -152,7 +152,7 @@ fn folders_are_classes_and_other_files_do_not_count() {
 }
 
 #[test]
-fn links_between_folders_are_followed_once_for_each_class() {
+fn links_between_folders_are_followed_once_per_class() {
     let folder = folder(&[("a/1.jpg", ""), ("a/more/2.jpg", ""), ("b/3.jpg", "")]);
     for (to, at) in [(".", "a/here"), (".", "a/more/here"), ("..", "a/up"), ("a", "c")] {
         std::os::unix::fs::symlink(to, folder.path().join(at)).unwrap();
@@ -163,7 +163,7 @@ fn links_between_folders_are_followed_once_for_each_class() {
 }
 
 #[test]
-fn no_source_lists_a_file_twice() {
+fn a_source_that_lists_a_file_twice_is_refused() {
     let lists = [
         ("list.csv", "imgs/0.png,a\n./imgs/0.png,b\n"),
         ("Eval/list_eval_partition.txt", "2\nheader\nimg/1.jpg id_1 query\nimg/1.jpg id_1 gallery\n"),
@@ -177,7 +177,7 @@ fn no_source_lists_a_file_twice() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_folder_is_named() {
     let recipe = PublishedRecipe { path: "no/such".into(), check_counts: true };
-    assert_eq!(message(sop::list(&recipe)), "`no/such`: is no folder; `data.path` is relative to the recipe");
+    assert_eq!(message(sop::list(&recipe)), "`no/such`: is not a folder; `data.path` is relative to the recipe");
 }

@@ -22,10 +22,10 @@ impl Canvas {
         Self { size, pixels: vec![0.0; size * size] }
     }
 
-    /// Draws a straight line of that width, in pixels, with round ends.
+    /// Draws a straight line with round ends; `width` is in pixels.
     ///
-    /// A pixel's coverage falls linearly over one pixel at the border of the line. Where lines
-    /// overlap the larger coverage counts, so that the pieces of a curve join without blobs.
+    /// Coverage falls off linearly over one pixel at the edge of the line. Where lines overlap, the
+    /// larger coverage counts, so that the pieces of a curve join smoothly.
     pub fn line(&mut self, from: Point, to: Point, width: f32) {
         let reach = width / 2.0 + 0.5;
         let rows = self.span(from.y.min(to.y) - reach, from.y.max(to.y) + reach);
@@ -34,7 +34,7 @@ impl Canvas {
         let per_length = 1.0 / (along.x * along.x + along.y * along.y).max(1e-12);
         for row in rows {
             for column in columns.clone() {
-                // Pixel centres lie at half coordinates.
+                // Pixel centres are at half coordinates.
                 let x = column as f32 + 0.5 - from.x;
                 let y = row as f32 + 0.5 - from.y;
                 let t = ((x * along.x + y * along.y) * per_length).clamp(0.0, 1.0);
@@ -46,14 +46,14 @@ impl Canvas {
         }
     }
 
-    /// The pixels in u8, fully covered ones as bright as `ink`.
+    /// The pixels as u8; fully covered ones have the value `ink`.
     pub fn to_grey(&self, ink: f32) -> impl Iterator<Item = u8> {
         self.pixels.iter().map(move |coverage| (coverage * ink + 0.5) as u8)
     }
 
-    /// The pixels whose centres may lie between two coordinates.
+    /// The pixels whose centres may be between two coordinates.
     fn span(&self, from: f32, to: f32) -> std::ops::Range<usize> {
-        // Casts from float to integer saturate: what lies outside is cut off.
+        // Casts from float to integer saturate, which clips to the canvas.
         (from.floor() as usize).min(self.size)..(to.ceil() as usize).min(self.size)
     }
 }
@@ -74,14 +74,14 @@ mod tests {
         let image = drawn((0.0, 4.0), (8.0, 4.0), 2.0);
         let column: Vec<u8> = (0..8).map(|row| image[row * 8 + 4]).collect();
         assert_eq!(column, [0, 0, 0, 255, 255, 0, 0, 0]);
-        // Three pixels wide: half of the rows beside them as well.
+        // Three pixels wide: the adjacent rows are half covered as well.
         let image = drawn((0.0, 4.0), (8.0, 4.0), 3.0);
         let column: Vec<u8> = (0..8).map(|row| image[row * 8 + 4]).collect();
         assert_eq!(column, [0, 0, 128, 255, 255, 128, 0, 0]);
     }
 
     #[test]
-    fn a_line_outside_or_without_length_is_harmless() {
+    fn lines_off_the_canvas_or_of_zero_length_are_handled() {
         assert!(drawn((-90.0, -90.0), (-70.0, -80.0), 2.0).iter().all(|p| *p == 0));
         assert!(drawn((70.0, 80.0), (90.0, 90.0), 2.0).iter().all(|p| *p == 0));
         assert_eq!(drawn((4.5, 4.5), (4.5, 4.5), 2.0)[4 * 8 + 4], 255);

@@ -1,11 +1,11 @@
-//! What a character is, and how a hand re-draws it.
+//! Random characters and their variations.
 //!
-//! A character is a handful of curved strokes, each a cubic Bézier curve; many start on an
-//! earlier stroke, as in scripts. A re-drawing moves every control point a little, then slants,
-//! turns, stretches and shifts the whole.
+//! A character is a few curved strokes, each a cubic Bézier curve; many start on an earlier stroke, as
+//! in real scripts. A variation moves every control point a little, then slants, rotates, stretches and
+//! shifts the whole character.
 //!
-//! Only arithmetic and square roots are used, which give the same bits everywhere, so that the
-//! data set is the same on every machine; sines and logarithms may differ in the last digit.
+//! Only arithmetic and square roots are used, which are bit-exact everywhere, so that the data set is
+//! the same on every machine; sines and logarithms may differ in the last digit.
 
 use super::canvas::{Canvas, Point};
 use rand::{Rng, RngExt};
@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 /// A stroke: start, two control points, end.
 type Stroke = [Point; 4];
 
-/// Straight pieces a curve is drawn with.
+/// Line segments per curve.
 const PIECES: usize = 12;
 
 /// A character in the square [-1, 1]².
@@ -23,7 +23,7 @@ pub struct Character {
 }
 
 impl Character {
-    /// Invents a character of two to four strokes.
+    /// Draws a random character of two to four strokes.
     pub fn invent(rng: &mut impl Rng) -> Self {
         let count = rng.random_range(2..=4);
         let mut strokes: Vec<Stroke> = Vec::with_capacity(count);
@@ -43,11 +43,11 @@ impl Character {
         character
     }
 
-    /// Draws the character once more, as another hand would; 0 jitter gives always the same.
+    /// Draws the character with random variations; jitter 0 always gives the same image.
     ///
-    /// The deviations at jitter 1 were chosen by difficulty alone: a small convolutional network
-    /// trained on 50 characters finds about three quarters of the neighbours of 50 others right,
-    /// an untrained one under a third.
+    /// The deviations at jitter 1 were chosen for difficulty only: a small convolutional network
+    /// trained on 50 characters finds a correct nearest neighbour for about three quarters of the
+    /// drawings of 50 others, an untrained one for less than a third.
     pub fn redraw(&self, size: usize, jitter: f32, rng: &mut impl Rng) -> Vec<u8> {
         let mut wobble = |deviation: f32| normal(rng) * deviation * jitter;
         let hand = Hand {
@@ -78,7 +78,7 @@ impl Character {
     }
 
     /// Scales and shifts the character to fill the square without changing its proportions, so
-    /// that size and place say nothing about the class.
+    /// that size and position carry no information about the class.
     fn fill_square(&mut self) {
         let outline = || {
             let points = self.strokes.iter().flat_map(|s| (0..=PIECES).map(|i| point_on(s, i as f32 / PIECES as f32)));
@@ -97,7 +97,7 @@ impl Character {
     }
 }
 
-/// What one hand does to a whole character.
+/// The random affine transform of a whole character.
 struct Hand {
     turn: f32,
     slant: f32,
@@ -110,7 +110,7 @@ impl Hand {
     fn apply(&self, p: Point) -> Point {
         let x = (p.x + self.slant * p.y) * self.width;
         let y = p.y * self.height;
-        // A rotation by the rational form of sine and cosine; `turn` is close to the angle.
+        // A rotation with rational sine and cosine; `turn` is close to the angle.
         let half = self.turn / 2.0;
         let length = 1.0 + half * half;
         let (cos, sin) = ((1.0 - half * half) / length, 2.0 * half / length);
@@ -118,7 +118,7 @@ impl Hand {
     }
 }
 
-/// From [-1, 1]² to pixels, with a border of a seventh.
+/// Maps [-1, 1]² to pixels, with a margin of a seventh.
 fn on_canvas(p: Point, size: usize) -> Point {
     let half = size as f32 / 2.0;
     Point { x: half + p.x * half * 0.72, y: half + p.y * half * 0.72 }
@@ -128,7 +128,7 @@ fn anywhere(rng: &mut impl Rng) -> Point {
     Point { x: rng.random_range(-1.0..1.0), y: rng.random_range(-1.0..1.0) }
 }
 
-/// A stroke of some length from a point, bent to one side or like an S.
+/// A stroke of a minimum length from a point, curved to one side or S-shaped.
 fn stroke_from(start: Point, rng: &mut impl Rng) -> Stroke {
     let end = loop {
         let end = anywhere(rng);
@@ -155,8 +155,8 @@ fn point_on(stroke: &Stroke, t: f32) -> Point {
     Point { x: sum(|p| p.x), y: sum(|p| p.y) }
 }
 
-/// A number with mean 0 and standard deviation 1, nearly normal but never beyond 3.5: the sum of
-/// four uniform ones.
+/// An approximately normal number with mean 0 and standard deviation 1, at most 3.5 in magnitude: a scaled sum
+/// of four uniform numbers.
 fn normal(rng: &mut impl Rng) -> f32 {
     let sum: f32 = (0..4).map(|_| rng.random_range(-1.0f32..1.0)).sum();
     sum * 0.866_025_4
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn without_jitter_every_drawing_is_the_same() {
+    fn without_jitter_all_drawings_are_the_same() {
         let character = Character::invent(&mut stream(1, "test", 0, 0));
         let draw = |jitter, sample| character.redraw(32, jitter, &mut stream(1, "test", 0, sample));
         assert_eq!(draw(0.0, 1), draw(0.0, 2));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_near_normal_numbers_have_unit_deviation() {
+    fn the_approximately_normal_numbers_have_unit_variance() {
         let mut rng = stream(1, "test", 0, 0);
         let numbers: Vec<f32> = (0..20_000).map(|_| normal(&mut rng)).collect();
         let mean = numbers.iter().sum::<f32>() / 20_000.0;

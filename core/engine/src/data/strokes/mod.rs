@@ -1,8 +1,8 @@
-//! `strokes`: handwritten-like characters, drawn by the program.
+//! `strokes`: synthetic handwritten characters.
 //!
-//! Each class is a character of a few curved strokes, each sample a re-drawing. Every class and
-//! every sample has a random stream of its own: more classes or more samples leave the others as
-//! they are, and any number of threads draws the same pictures.
+//! Each class is a character of a few curved strokes, each sample a variation of it. Every class and
+//! every sample has its own random stream: adding classes or samples does not change the others, and
+//! the images do not depend on the number of threads.
 
 mod canvas;
 mod character;
@@ -40,7 +40,7 @@ pub fn draw(recipe: &StrokesRecipe) -> Result<Part> {
     })
 }
 
-/// An empty picture for every sample, if the settings make sense and memory suffices.
+/// Allocates memory for all images, after checking the settings.
 fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
     let StrokesRecipe { classes, per_class, size, jitter, .. } = *recipe;
     if classes == 0 || per_class == 0 || size == 0 {
@@ -50,7 +50,7 @@ fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
         return Err(Error::Usage(format!("`jitter` of `strokes` must be 0 or more, not {jitter}")));
     }
     let bytes = [classes, per_class, size, size].iter().try_fold(1usize, |product, n| product.checked_mul(*n));
-    #[expect(clippy::slow_vector_initialization, reason = "`vec![]` aborts where memory does not suffice")]
+    #[expect(clippy::slow_vector_initialization, reason = "`vec![]` aborts when memory runs out")]
     let mut images = Vec::new();
     match bytes {
         Some(bytes) if images.try_reserve_exact(bytes).is_ok() => {
@@ -58,7 +58,7 @@ fn room_for(recipe: &StrokesRecipe) -> Result<Vec<u8>> {
             Ok(images)
         }
         _ => Err(Error::Usage(format!(
-            "{classes} × {per_class} pictures of {size} × {size} pixels do not fit into memory; choose fewer or smaller ones"
+            "{classes} × {per_class} images of {size} × {size} pixels do not fit in memory; use fewer or smaller ones"
         ))),
     }
 }
@@ -71,7 +71,7 @@ fn class_name(class: usize) -> String {
 mod tests {
     use super::*;
 
-    fn pictures(recipe: &StrokesRecipe) -> Vec<Vec<u8>> {
+    fn images(recipe: &StrokesRecipe) -> Vec<Vec<u8>> {
         let part = draw(recipe).unwrap();
         let all = Vec::<u8>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap();
         all.chunks(recipe.size * recipe.size).map(<[u8]>::to_vec).collect()
@@ -82,11 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn more_classes_or_samples_leave_the_others_as_they_are() {
-        let base = pictures(&small());
-        let more_classes = pictures(&StrokesRecipe { classes: 6, ..small() });
+    fn adding_classes_or_samples_does_not_change_the_others() {
+        let base = images(&small());
+        let more_classes = images(&StrokesRecipe { classes: 6, ..small() });
         assert_eq!(base[..], more_classes[..12]);
-        let more_samples = pictures(&StrokesRecipe { per_class: 5, ..small() });
+        let more_samples = images(&StrokesRecipe { per_class: 5, ..small() });
         for class in 0..4 {
             assert_eq!(base[class * 3..][..3], more_samples[class * 5..][..3]);
         }
@@ -96,31 +96,31 @@ mod tests {
     fn the_number_of_threads_does_not_matter() {
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let three = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-        assert_eq!(one.install(|| pictures(&small())), three.install(|| pictures(&small())));
+        assert_eq!(one.install(|| images(&small())), three.install(|| images(&small())));
     }
 
     #[test]
-    fn every_drawing_is_another_and_the_seed_decides() {
-        let base = pictures(&small());
-        for (i, picture) in base.iter().enumerate() {
-            let ink = picture.iter().filter(|p| **p > 100).count();
-            assert!((30..600).contains(&ink), "picture {i} has {ink} inked pixels");
-            assert!(base[..i].iter().all(|earlier| earlier != picture));
+    fn every_drawing_is_different_and_depends_on_the_seed() {
+        let base = images(&small());
+        for (i, image) in base.iter().enumerate() {
+            let ink = image.iter().filter(|p| **p > 100).count();
+            assert!((30..600).contains(&ink), "image {i} has {ink} inked pixels");
+            assert!(base[..i].iter().all(|earlier| earlier != image));
         }
-        let other = pictures(&StrokesRecipe { seed: 1, ..small() });
+        let other = images(&StrokesRecipe { seed: 1, ..small() });
         assert!(base.iter().zip(&other).all(|(a, b)| a != b));
     }
 
     #[test]
-    fn drawings_of_one_class_are_more_alike_than_others() {
+    fn drawings_of_one_class_are_more_similar_than_others() {
         let recipe = StrokesRecipe { classes: 20, per_class: 6, ..StrokesRecipe::default() };
-        let pictures = pictures(&recipe);
+        let images = images(&recipe);
         let distance = |a: usize, b: usize| {
-            let squares = pictures[a].iter().zip(&pictures[b]).map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2));
+            let squares = images[a].iter().zip(&images[b]).map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2));
             squares.sum::<f64>()
         };
         let (mut within, mut between) = ((0.0, 0.0), (0.0, 0.0));
-        for a in 0..pictures.len() {
+        for a in 0..images.len() {
             for b in 0..a {
                 let sum = if a / 6 == b / 6 { &mut within } else { &mut between };
                 *sum = (sum.0 + distance(a, b), sum.1 + 1.0);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_names_and_shape_fit_together() {
+    fn labels_names_and_shape_are_consistent() {
         let part = draw(&StrokesRecipe { size: 16, ..small() }).unwrap();
         assert_eq!(part.inputs.tensor().unwrap().size(), [12, 1, 16, 16]);
         assert_eq!(part.labels, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_drawn_are_refused() {
+    fn invalid_settings_are_refused() {
         for recipe in [
             StrokesRecipe { size: 0, ..small() },
             StrokesRecipe { jitter: f64::NAN, ..small() },
