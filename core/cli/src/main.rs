@@ -1,4 +1,4 @@
-//! The curricle program: parses what was typed, calls the engine, prints.
+//! The `curricle` program: parses the command line, calls the engine and prints the results.
 
 mod commands;
 mod output;
@@ -16,7 +16,7 @@ use commands::{
 use curricle_engine::{Result, caught};
 use std::process::ExitCode;
 
-/// tch 0.26 speaks to this libtorch and no other.
+/// tch 0.26 works with this version of libtorch only.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (for libtorch 2.13.0)");
 
 /// Deep metric learning with noisy labels: recipes in, benchmarks out.
@@ -53,7 +53,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
-    match caught("working", || carry_out(&cli.command)) {
+    match caught("running the command", || carry_out(&cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::error(&error);
