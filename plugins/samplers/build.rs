@@ -1,4 +1,4 @@
-//! Lets this crate's test programs find libtorch.
+//! Sets the rpath so that this crate's programs and tests find libtorch.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

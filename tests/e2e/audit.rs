@@ -106,7 +106,7 @@ fn what_cannot_be_audited_is_refused_with_what_to_do() {
     };
     refused(&["audit", "runs"], &format!("did you mean `{run}`?"));
     refused(&["audit", "rums"], "there is no folder `rums`");
-    refused(&["audit", &run, "--apply", "x.csv", "--relabel-above", "90"], "a share from 0 to 1");
+    refused(&["audit", &run, "--apply", "x.csv", "--relabel-above", "90"], "must be between 0 and 1");
     let recipe = format!("{run}/recipe.toml");
     let other = sandbox.read(&recipe).replace("jitter = 0.5", "jitter = 0.6");
     sandbox.write(&recipe, other);
@@ -164,7 +164,7 @@ fn ones_own_pictures_are_trained_on_and_audited() {
     let list = ["audit", "--csv", "clean.csv", "--set", "data.root=photos", "--json"];
     let again = sandbox.curricle(list.iter().chain(&quick).copied()).assert().success().json();
     assert_eq!(again["samples"].as_u64(), Some(50));
-    assert!(audit(&[]).success().stderr_text().contains("trained before"));
+    assert!(audit(&[]).success().stderr_text().contains("already trained"));
     std::fs::remove_file(sandbox.path("photos/down/wrong.pgm")).unwrap();
     let changed = audit(&[]).failure().stderr_text();
     assert!(changed.contains("the data have changed") && changed.contains("--force"), "{changed}");

@@ -67,7 +67,7 @@ fn a_sweep_runs_everything_once_and_compares_it() {
     assert!(noisy["values"]["auroc"]["mean"].is_number(), "{noisy}");
 
     let again = sandbox.curricle(["bench", "many.toml"]).assert().success();
-    assert_eq!(again.stderr_text().matches("finished before").count(), 8, "{}", again.stderr_text());
+    assert_eq!(again.stderr_text().matches("already finished").count(), 8, "{}", again.stderr_text());
     assert!(again.stdout_text().contains("R@1"), "{}", again.stdout_text());
     let listed = sandbox.curricle(["bench", "many.toml", "--dry-run"]).assert().success();
     assert!(listed.stdout_text().contains("8 runs: 8 finished"), "{}", listed.stdout_text());
@@ -118,8 +118,8 @@ fn flags_that_contradict_each_other_are_refused() {
         (vec!["--devices", "cpu,cpu"], "`--per-device 2`"),
         (vec!["--devices", "auto"], "not `auto`"),
         (vec!["--devices", "cuda:7"], "cannot use `cuda:7`"),
-        (vec!["--jobs", "0"], "from 1"),
-        (vec!["--sbatch", "--time=1"], "is for `--launcher slurm`"),
+        (vec!["--jobs", "0"], "at least 1"),
+        (vec!["--sbatch", "--time=1"], "requires `--launcher slurm`"),
         (vec!["--launcher", "print", "--jobs", "2"], "`--launcher print`"),
         (vec!["--status", "--collect"], "cannot be used with"),
     ] {
@@ -258,7 +258,7 @@ fn a_method_with_a_search_is_tuned_on_validation_classes_first() {
     assert!(sandbox.read(trial.join("recipe.toml")).contains("on = \"validation\""));
 
     let again = sandbox.curricle(["tune", "many.toml"]).assert().success();
-    assert_eq!(again.stderr_text().matches("finished before").count(), 2 + 4, "{}", again.stderr_text());
+    assert_eq!(again.stderr_text().matches("already finished").count(), 2 + 4, "{}", again.stderr_text());
     assert!(again.stdout_text().contains("chosen"), "{}", again.stdout_text());
     let none = sandbox.curricle(["tune", "ms.toml"]).assert().code(2);
     assert!(

@@ -176,7 +176,7 @@ fn a_recipe_trains_with_a_plugin_and_records_it() {
     let without = recipe("", "name = \"circle\"\ngamma = 32");
     sandbox.write("recipes/circle.toml", without);
     let skipped = sandbox.curricle(["run", "recipes/circle.toml", "--plugin", text(&library)]).assert().success();
-    assert!(skipped.stderr_text().contains("finished before"), "{}", skipped.stderr_text());
+    assert!(skipped.stderr_text().contains("already finished"), "{}", skipped.stderr_text());
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_new_rust_plugin_builds_and_passes_its_own_tests_and_the_suite() {
         let new = sandbox.curricle(["plugin", "new", name.as_str(), "--kind", kind]).assert().success().stdout_text();
         assert!(new.contains("cargo build --release"), "{new}");
         let again = sandbox.curricle(["plugin", "new", name.as_str()]).assert().code(2).stderr_text();
-        assert!(again.contains("is there already"), "{again}");
+        assert!(again.contains("already exists"), "{again}");
         build_rust_plugin(&sandbox.path(&name), &["test", "--release"]);
         build_rust_plugin(&sandbox.path(&name), &["build", "--release"]);
         let library = root().join(format!("target/release/lib{name}.so"));

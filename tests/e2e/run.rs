@@ -68,7 +68,7 @@ fn a_finished_run_is_skipped_unless_forced() {
     let written = || std::fs::metadata(&result).unwrap().modified().unwrap();
     let before = written();
     let again = sandbox.curricle(run).assert().success();
-    assert!(again.stderr_text().contains("finished before"), "{}", again.stderr_text());
+    assert!(again.stderr_text().contains("already finished"), "{}", again.stderr_text());
     assert_eq!(before, written());
     sandbox.curricle(run.into_iter().chain(["--force"])).assert().success();
     assert_ne!(before, written());

@@ -1,14 +1,14 @@
-//! Whole training steps, decoding of JPEG files included, next to PyTorch and torchvision.
+//! Whole training steps, including JPEG decoding, compared with PyTorch and torchvision.
 //!
 //! ```text
 //! PEER_PYTHON=venv/bin/python cargo bench -p curricle --bench step [-- resnet18 mobilenet_v2]
 //! ```
 //!
-//! The Python needs torch, torchvision, pytorch-metric-learning and Pillow; it also draws the pictures.
+//! The Python interpreter needs torch, torchvision, pytorch-metric-learning and Pillow; it also draws the images.
 //! Both sides read the same files with the same number of threads: random resized crops of 224 pixels,
 //! batches of 32, multi-similarity loss, AdamW. An epoch of a few batches is timed from the moment it is
-//! asked for, so that reading ahead does not happen for nothing, and the sides take turns. The peer runs
-//! twice: as PyTorch is by default, and with channels-last networks and the fused optimiser.
+//! requested, so that prefetching is not free, and the sides alternate. The peer runs twice: with PyTorch's
+//! defaults, and with channels-last networks and the fused optimiser.
 
 use curricle_losses as _;
 use curricle_samplers as _;
@@ -37,7 +37,7 @@ fn number(name: &str, default: usize) -> usize {
 }
 
 fn main() -> Result<(), Failure> {
-    let python = std::env::var("PEER_PYTHON").map_err(|_| "`PEER_PYTHON` must name a Python with torch")?;
+    let python = std::env::var("PEER_PYTHON").map_err(|_| "`PEER_PYTHON` must name a Python interpreter with torch")?;
     let (batches, rounds) = (number("STEP_BATCHES", 6), number("STEP_ROUNDS", 3));
     let chosen: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let networks = if chosen.is_empty() { vec!["resnet18".to_string(), "mobilenet_v2".into()] } else { chosen };
@@ -45,7 +45,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let drawn = Command::new(&python).arg(PEER).arg("draw").arg(folder.path()).status()?;
     if !drawn.success() {
-        return Err("the peer could not draw pictures".into());
+        return Err("the peer could not draw the images".into());
     }
     for network in networks {
         compare(&python, &network, folder.path(), batches, rounds)?;
@@ -124,11 +124,11 @@ fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
     Ok(Trainer::new(recipe, TrainingSet::new(&part, Device::Cpu), model, components)?)
 }
 
-/// Seconds of one epoch of so many batches.
+/// Seconds that an epoch of `batches` batches takes.
 fn epoch(trainer: &mut Trainer, batches: usize, parts: &mut Times) -> Result<f64, Failure> {
     let mut chosen = trainer.batches()?;
     chosen.truncate(batches);
-    assert!(chosen.len() == batches && chosen.iter().all(|batch| batch.len() == 32), "other batches than the peer's");
+    assert!(chosen.len() == batches && chosen.iter().all(|batch| batch.len() == 32), "batches differ from the peer's");
     let started = Instant::now();
     trainer.run_epoch(&chosen, &Stop::default(), |report| {
         Part::STEP.iter().for_each(|&part| parts.add(part, report.times.get(part)));
@@ -140,7 +140,7 @@ fn epoch(trainer: &mut Trainer, batches: usize, parts: &mut Times) -> Result<f64
     Ok(seconds)
 }
 
-/// The other side, waiting for its turn.
+/// The PyTorch process, which waits for requests.
 struct Peer {
     process: Child,
     ask: ChildStdin,
@@ -162,7 +162,7 @@ impl Peer {
         Ok(Self { process, ask, answer })
     }
 
-    /// Seconds of one epoch.
+    /// Seconds that an epoch takes.
     fn epoch(&mut self) -> Result<f64, Failure> {
         writeln!(self.ask, "epoch")?;
         self.ask.flush()?;

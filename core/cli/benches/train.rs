@@ -1,8 +1,8 @@
-//! How much of training is not computing: `cargo bench -p curricle --bench train`.
+//! Overhead of training: `cargo bench -p curricle --bench train`.
 //!
 //! Runs the program on the embedded data set and prints, as JSON lines, the time from its start to
-//! the end of the first training step (the untrained model's evaluation included), and the share of
-//! a step that is spent outside network, loss, gradients and optimiser.
+//! the end of the first training step (including the evaluation of the untrained model), and the
+//! share of a step spent outside network, loss, gradients and optimiser.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ fn main() {
     let mut outside = Vec::new();
     for repetition in 0..REPETITIONS {
         let out = std::env::temp_dir().join(format!("curricle-bench-{}-{repetition}", std::process::id()));
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut child = Command::new(env!("CARGO_BIN_EXE_curricle"))
             .args(["--quiet", "run", RECIPE, "--set", "train.epochs=1", "--set", "train.log_every=1", "--out"])
             .arg(&out)
@@ -24,10 +24,10 @@ fn main() {
             .spawn()
             .expect("the program starts");
         while !lines(&out).iter().any(|line| line.contains("\"train/loss\"")) {
-            assert!(begun.elapsed() < Duration::from_secs(300), "no step within five minutes");
+            assert!(started.elapsed() < Duration::from_secs(300), "no step within five minutes");
             std::thread::sleep(Duration::from_millis(2));
         }
-        starts.push(begun.elapsed().as_secs_f64());
+        starts.push(started.elapsed().as_secs_f64());
         assert!(child.wait().expect("the program ends").success());
         let shares = |tag: &str| -> Vec<f64> {
             let records = lines(&out).into_iter().map(|line| serde_json::from_str(&line).expect("a record"));
@@ -42,7 +42,7 @@ fn main() {
     println!("{{\"name\": \"share of a step outside\", \"median\": {:.4}}}", median(&mut outside));
 }
 
-/// The lines of the only `metrics.jsonl` below a folder, as far as it is written.
+/// The lines of the only `metrics.jsonl` below a folder, as far as it has been written.
 fn lines(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     for path in entries.flatten().map(|entry| entry.path()) {

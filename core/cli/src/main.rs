@@ -1,4 +1,4 @@
-//! The curricle program: parses what was typed, calls the engine, prints.
+//! The `curricle` program: parses the command line, calls the engine and prints the results.
 
 mod commands;
 mod error;
@@ -19,7 +19,7 @@ use curricle_record::Exit;
 use error::{Error, Result};
 use std::process::ExitCode;
 
-/// tch 0.26 speaks to this libtorch and no other.
+/// tch 0.26 works with this version of libtorch only.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (for libtorch 2.13.0)");
 
 /// Deep metric learning with noisy labels: recipes in, benchmarks out.
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
     // The inner result is the command's own; the outer one is a panic turned into an error.
-    match caught("working", || Ok(carry_out(&cli.command))).map_err(Error::from).and_then(|result| result) {
+    match caught("running the command", || Ok(carry_out(&cli.command))).map_err(Error::from).and_then(|result| result) {
         Ok(()) => ExitCode::from(Exit::Success.code()),
         Err(error) => {
             output::error(&error);

@@ -1,7 +1,7 @@
-//! What the program says, and how loudly.
+//! Output of the program: results, messages, warnings and errors.
 //!
-//! Results go to standard output, everything else to standard error. A reader that has seen
-//! enough (`curricle list | head`) is not an error.
+//! Results go to standard output, everything else to standard error. A closed pipe
+//! (`curricle list | head`) is not an error.
 
 use crate::error::{Error, Result};
 use anstream::{AutoStream, ColorChoice};
@@ -14,17 +14,17 @@ use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-/// Options of every command.
+/// Options of all commands.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub struct Args {
     /// Print results and errors only.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more about what is going on.
+    /// Print more detailed messages.
     #[arg(short, long, global = true)]
     verbose: bool,
-    /// Colour: `auto` uses it on terminals unless `NO_COLOR` is set.
+    /// When to use colour: `auto` uses it on terminals unless `NO_COLOR` is set.
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
 }
@@ -36,20 +36,20 @@ enum Color {
     Never,
 }
 
-/// How much to say besides results and errors.
+/// How much to print besides results and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Nothing.
     Quiet,
-    /// What matters.
+    /// Messages and warnings.
     Normal,
-    /// Also why.
+    /// Also details.
     Verbose,
 }
 
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
-/// Makes the options hold for the whole program.
+/// Applies the options to the whole program.
 pub fn set_up(args: &Args) {
     let choice = match args.color {
         Color::Auto => ColorChoice::Auto,
@@ -66,7 +66,7 @@ pub fn set_up(args: &Args) {
     logging::init(u8::from(args.verbose), logging::colour_wanted());
 }
 
-/// How much to say.
+/// How much to print.
 pub fn verbosity() -> Verbosity {
     *VERBOSITY.get().unwrap_or(&Verbosity::Normal)
 }
@@ -81,7 +81,7 @@ pub fn styled() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
-/// Prints a result for programs.
+/// Prints a result as JSON.
 pub fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::failed(e.to_string()))?;
     print(&(text + "\n"))
@@ -94,14 +94,14 @@ fn written(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Says something besides results, unless `--quiet`.
+/// Prints a message to standard error, unless `--quiet`.
 pub fn note(text: &str) {
     if verbosity() > Verbosity::Quiet {
         progress::print(&format!("{text}\n"));
     }
 }
 
-/// An empty table with these titles.
+/// An empty table with these column headings.
 pub fn table(titles: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(titles);
@@ -115,7 +115,7 @@ pub fn warnings<'a>(found: impl IntoIterator<Item = &'a Problem>) {
     }
 }
 
-/// Shows problems or warnings of recipes, each with the place underlined.
+/// Shows problems in or warnings about recipes, each with its location underlined.
 pub fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
     let stderr = io::stderr();
     let colour = AutoStream::choice(&stderr) != ColorChoice::Never;
@@ -132,7 +132,7 @@ pub fn error(error: &Error) {
     }
 }
 
-/// Columns to fill: those of the terminal within reason.
+/// The width to wrap at: that of the terminal, but neither too narrow nor too wide to read.
 pub fn width() -> usize {
     let terminal = io::stdout().is_terminal().then(|| Table::new().width()).flatten();
     terminal.map_or(100, usize::from).clamp(60, 120)

@@ -1,5 +1,5 @@
-//! The program starts. That this test is here also makes `cargo test --workspace` build the
-//! program, which the end-to-end tests in `tests/` drive.
+//! The program starts. This test also makes `cargo test --workspace` build the program, which the
+//! end-to-end tests in `tests/` run.
 
 use std::process::Command;
 

@@ -1,10 +1,10 @@
-//! Drawing evenly and at random, as from a deck of cards that is shuffled when it runs out.
+//! Balanced random draws from a deck that is reshuffled when it runs out.
 
 use curricle_sdk::rand::Rng;
 use curricle_sdk::rand::seq::SliceRandom;
 
-/// A deck of cards, drawn from the top and shuffled anew when it is empty. However many cards
-/// have been drawn, no card was drawn more than once more often than another.
+/// A deck of cards, drawn from the top and reshuffled when it is empty. At any time, the draw counts
+/// of any two cards differ by at most one.
 #[derive(Debug)]
 pub struct Deck<T> {
     cards: Vec<T>,
@@ -12,17 +12,17 @@ pub struct Deck<T> {
 }
 
 impl<T: Copy + PartialEq> Deck<T> {
-    /// A deck of these cards, not yet shuffled.
+    /// A deck of these cards, which the first draw shuffles.
     pub fn new(cards: Vec<T>) -> Self {
         let next = cards.len();
         Self { cards, next }
     }
 
-    /// Draws a hand of `count` cards; nothing if the deck has no cards at all.
+    /// Draws a hand of `count` cards; an empty one if the deck has no cards.
     ///
-    /// Within the hand, too, no card appears more than once more often than another: when the
-    /// deck runs out while the hand is dealt, the cards the hand holds already go to the bottom
-    /// of the new deck. So a hand no larger than the deck holds no card twice.
+    /// The counts of any two cards differ by at most one within the hand, too: if the deck runs out
+    /// during a draw, the cards already in the hand go to the bottom of the reshuffled deck. A hand no
+    /// larger than the deck therefore has no duplicates.
     pub fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
         let mut hand = Vec::with_capacity(count);
         while hand.len() < count && !self.cards.is_empty() {
@@ -53,7 +53,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hands_and_all_draws_together_are_even(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
+        fn hands_and_all_draws_are_balanced(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
             let mut deck = Deck::new((0..size).collect());
             let mut rng = stream(7, "deck", 0, 0);
             let mut drawn = Vec::new();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_deck_gives_nothing() {
+    fn an_empty_deck_gives_an_empty_hand() {
         assert_eq!(Deck::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
     }
 }

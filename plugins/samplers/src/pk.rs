@@ -1,7 +1,7 @@
-//! `pk`: batches of P classes with K samples each, the usual sampler of metric learning.
+//! `pk`: batches of P classes with K samples each, the usual sampler in metric learning.
 //!
-//! Losses on pairs need several samples of a class in one batch; drawing at random from a hundred
-//! classes would hardly give any.
+//! Pair-based losses need several samples of a class in a batch; random batches from a hundred classes
+//! would have hardly any.
 
 use crate::deck::Deck;
 use curricle_sdk::prelude::*;
@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 
 /// P classes with K samples each.
 ///
-/// An epoch has ⌈N/(P·K)⌉ batches. Classes are dealt from a shuffled deck: none is twice in a
-/// batch, and none comes up more than once more often than another in an epoch, so all come up
-/// wherever the epoch has places enough. The samples of a class are dealt from a shuffled deck of
-/// their own: all have been drawn before one is drawn again.
+/// An epoch has ⌈N/(P·K)⌉ batches. Classes are drawn from a shuffled deck: no class appears twice in
+/// a batch, and the counts of any two classes in an epoch differ by at most one, so every class appears
+/// if the epoch is long enough. The samples of a class are drawn from a separate shuffled deck: all
+/// are drawn before one is repeated.
 ///
-/// - A class of fewer than K samples fills its K places with repeats, as evenly as possible: of
-///   three samples and K = 4, one appears twice. Losses do not count a sample and itself as a pair.
-/// - With fewer than P classes, every batch has all classes and is smaller; an epoch then has so
-///   many more batches.
+/// - A class with fewer than K samples is filled up with repeats, as evenly as possible: with three
+///   samples and K = 4, one appears twice. Losses do not count a sample and its repeat as a pair.
+/// - With fewer than P classes, every batch has all classes and is smaller; an epoch then has more
+///   batches.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pk {
-    /// Classes in each batch (P).
+    /// Number of classes per batch (P).
     #[schemars(range(min = 1))]
     pub classes: usize,
-    /// Samples of each class in a batch (K).
+    /// Number of samples per class in a batch (K).
     #[schemars(range(min = 1))]
     pub per_class: usize,
 }
@@ -64,7 +64,7 @@ impl Sampler for Pk {
     fn check(&self) -> Result<()> {
         for (path, value) in [("classes", self.classes), ("per_class", self.per_class)] {
             if !(1..=65_536).contains(&value) {
-                return Err(Error::setting(path, format!("must lie between 1 and 65536, is {value}")));
+                return Err(Error::setting(path, format!("must be between 1 and 65536, is {value}")));
             }
         }
         Ok(())
@@ -74,11 +74,10 @@ impl Sampler for Pk {
         let mut advice = Vec::new();
         let sizes: Vec<usize> = data.class_sizes.iter().copied().filter(|size| *size > 0).collect();
         if sizes.is_empty() {
-            // The data has not been looked at yet.
+            // The data has not been read, so its classes are unknown.
             return advice;
         }
         let small = sizes.iter().filter(|size| **size < self.per_class).count();
-        // Before the data is read nothing is known of its classes.
         if !data.class_sizes.is_empty() && self.classes > sizes.len() {
             advice.push(Advice::new(
                 "classes",
@@ -98,13 +97,13 @@ impl Sampler for Pk {
             ));
         }
         if self.per_class == 1 {
-            advice.push(Advice::new("per_class", "one sample of each class makes no positive pairs, so losses on pairs pull nothing together; choose at least 2"));
+            advice.push(Advice::new("per_class", "with one sample per class there are no positive pairs, so pair-based losses pull nothing together; choose at least 2"));
         }
         if small * 2 > sizes.len() {
             advice.push(Advice::new(
                 "per_class",
                 format!(
-                    "{small} of {} training classes have fewer than {} samples, so most batches repeat samples, and a sample and itself are no pair; choose a smaller value",
+                    "{small} of {} training classes have fewer than {} samples, so most batches repeat samples, which adds no pairs; choose a smaller value",
                     sizes.len(),
                     self.per_class
                 ),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_epoch_decide_and_nothing_else() {
+    fn batches_depend_on_seed_and_epoch_only() {
         let labels = labels(&[7; 20]);
         let sampler = Pk { classes: 5, per_class: 3 };
         assert_eq!(batches(&sampler, &labels, 1), batches(&sampler, &labels, 1));
@@ -195,17 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn classes_without_samples_are_passed_over() {
+    fn classes_without_samples_are_skipped() {
         let drawn = batches(&Pk { classes: 4, per_class: 2 }, &[0, 0, 5, 5], 0);
         assert_eq!(drawn.len(), 1);
         assert_eq!(drawn[0].iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3]));
     }
 
     #[test]
-    fn no_samples_give_no_batches_and_zero_is_refused() {
+    fn an_empty_training_set_gives_no_batches_and_zero_samples_per_class_are_refused() {
         assert!(batches(&Pk::default(), &[], 0).is_empty());
         let message = Pk { classes: 4, per_class: 0 }.check().unwrap_err().to_string();
-        assert_eq!(message, "setting `per_class`: must lie between 1 and 65536, is 0");
+        assert_eq!(message, "setting `per_class`: must be between 1 and 65536, is 0");
     }
 
     #[test]

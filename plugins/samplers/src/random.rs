@@ -1,4 +1,4 @@
-//! `random`: the shuffled training set, cut into batches.
+//! `random`: the shuffled training set, split into batches.
 //!
 //! For losses that compare samples with proxies rather than with each other.
 
@@ -6,12 +6,12 @@ use curricle_sdk::prelude::*;
 use curricle_sdk::rand::seq::SliceRandom;
 
 /// Shuffled batches: an epoch has ⌈N/size⌉ batches and contains every sample exactly once.
-/// Where N is no multiple of the size, all batches are a little smaller rather than the last one
-/// tiny, since batch statistics of a few samples are poor.
+/// If N is not a multiple of the size, all batches are slightly smaller rather than the last one tiny,
+/// because batch statistics of a few samples are poor.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Random {
-    /// Samples in a batch, at most.
+    /// Maximum batch size.
     #[schemars(range(min = 1))]
     pub size: usize,
 }
@@ -43,8 +43,8 @@ impl Sampler for Random {
     }
 
     fn advice(&self, data: &DataFacts) -> Vec<Advice> {
-        // Positive pairs of a random batch: each of the B(B-1)/2 pairs is of one class with a
-        // chance of Σ (N^c/N)².
+        // Positive pairs of a random batch: each of the B(B-1)/2 pairs is positive with probability
+        // Σ (N^c/N)².
         let samples: usize = data.class_sizes.iter().sum();
         let same: f64 = data.class_sizes.iter().map(|n| (*n as f64 / samples.max(1) as f64).powi(2)).sum();
         let pairs = same * self.size as f64 * (self.size as f64 - 1.0) / 2.0;
@@ -52,14 +52,14 @@ impl Sampler for Random {
             return Vec::new();
         }
         let message = format!(
-            "batches of {} random samples have about {pairs:.0} positive pairs, so losses on pairs learn little from them; use the sampler `pk` unless the loss has proxies",
+            "batches of {} random samples have about {pairs:.0} positive pairs, so pair-based losses learn little from them; use the sampler `pk` unless the loss has proxies",
             self.size
         );
         vec![Advice::new("size", message)]
     }
 }
 
-register_sampler!("random", Random, "the shuffled training set, cut into batches");
+register_sampler!("random", Random, "the shuffled training set, split into batches");
 
 #[cfg(test)]
 mod tests {
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_epoch_is_every_sample_once_in_even_batches(samples in 0usize..200, size in 1usize..70) {
+        fn an_epoch_has_every_sample_once_in_batches_of_even_size(samples in 0usize..200, size in 1usize..70) {
             let labels = vec![0; samples];
             let batches = Random { size }.batches(&Epoch { labels: &labels, seed: 1, epoch: 2 }).unwrap();
             prop_assert_eq!(batches.len(), samples.div_ceil(size));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_epoch_decide() {
+    fn random_batches_depend_on_seed_and_epoch() {
         let labels = vec![0; 100];
         let first = |seed, epoch| Random::default().batches(&Epoch { labels: &labels, seed, epoch }).unwrap().remove(0);
         assert_eq!(first(1, 1), first(1, 1));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_against_batches_without_pairs() {
+    fn batches_with_few_positive_pairs_are_warned_about() {
         let advice = |class_sizes: &[usize]| {
             Random::default().advice(&DataFacts { class_sizes, embedding_size: 64, batch_size: 64 })
         };

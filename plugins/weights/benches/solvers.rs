@@ -1,11 +1,10 @@
-//! Objective against time for both solvers of `balanced_self_paced`, and what their weights tell
-//! about wrong labels: `cargo bench -p curricle-weights --bench solvers -- FILE… [--seeds N] [--out DIR]`.
+//! Objective against time for both solvers of `balanced_self_paced`, and how well their weights detect
+//! wrong labels: `cargo bench -p curricle-weights --bench solvers -- FILE… [--seeds N] [--out DIR]`.
 //!
-//! A `FILE` is the `samples.csv` that a run with this weight scheme leaves behind, whose last ξ± are
-//! used, or a safetensors file with `features [N,F]` and `labels [N]` sorted by label; of the latter the
-//! first 100 classes are used, centred, with a fifth of the labels flipped, another fifth for each
-//! seed. Tables are printed; the curves of the first case go to `DIR/solvers.csv` and
-//! `DIR/solvers.svg`.
+//! A `FILE` is the `samples.csv` of a run with this weight scheme, whose last ξ± are used, or a
+//! safetensors file with `features [N,F]` and `labels [N]` sorted by label, whose first 100 classes are
+//! used, centred, with a fifth of the labels flipped at random for each seed. Tables are printed; the
+//! curves of the first case are written to `DIR/solvers.csv` and `DIR/solvers.svg`.
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
@@ -22,7 +21,7 @@ use tch::{Kind, Tensor};
 const TARGET_MAW: f64 = 0.8;
 const NOISE: f64 = 0.2;
 const CLASSES: i64 = 100;
-/// Step sizes of the sampled solver, in mean class sizes, and how fast they fall.
+/// Step sizes of the sampled solver, in mean class sizes, and their decays.
 const STEPS: [f64; 4] = [0.3, 1.0, 3.0, 10.0];
 const DECAYS: [f64; 2] = [1.0, 0.1];
 const PASSES: [usize; 8] = [1, 2, 5, 10, 20, 50, 100, 300];
@@ -35,7 +34,7 @@ fn main() {
     let out = value("--out").map_or_else(|| PathBuf::from("target/solvers"), PathBuf::from);
     let files: Vec<_> = arguments.iter().take_while(|a| !a.starts_with("--")).collect();
     if files.is_empty() {
-        println!("no file, no curves: train with `balanced_self_paced` and name the run's `samples.csv`");
+        println!("no file given; train with `balanced_self_paced` and pass the run's `samples.csv`");
     }
     let mut first = true;
     for file in files {
@@ -53,7 +52,7 @@ fn main() {
     }
 }
 
-/// How hard each sample is, with the label it was given and whether that one is known to be wrong.
+/// The difficulty of each sample, with its label and whether that is known to be wrong.
 struct Difficulty {
     labels: Vec<i64>,
     flipped: Vec<bool>,
@@ -102,13 +101,13 @@ fn of_features(path: &str, seed: u64) -> Difficulty {
     Difficulty { labels, flipped, xi }
 }
 
-/// One solver with one setting: how far it had come after how long.
+/// Objective over time of one solver with one setting.
 struct Curve {
     name: String,
     points: Vec<(f64, f64)>,
 }
 
-/// Runs both solvers on the same problem and prints what came out.
+/// Runs both solvers on the same problem and prints the results.
 fn compare(difficulty: &Difficulty, seed: u64) -> Vec<Curve> {
     let Difficulty { labels, flipped, xi: Xi { pos, neg } } = difficulty;
     let classes = Classes::new(labels);
@@ -127,10 +126,10 @@ fn compare(difficulty: &Difficulty, seed: u64) -> Vec<Curve> {
         let mut points = vec![(0.0, problem.objective(&start))];
         let mut weights = Vec::new();
         for &length in lengths {
-            let begun = Instant::now();
-            // Chance is a function of the seed, so a longer run goes on where a shorter one ended.
+            let started = Instant::now();
+            // Random draws depend on the seed only, so a longer run continues a shorter one.
             weights = solver(length).solve(&problem, &start, seed, 1).weights;
-            points.push((begun.elapsed().as_secs_f64(), problem.objective(&weights)));
+            points.push((started.elapsed().as_secs_f64(), problem.objective(&weights)));
         }
         let (seconds, objective) = points[points.len() - 1];
         let low: Vec<f64> = weights.iter().map(|w| -w).collect();
@@ -152,7 +151,7 @@ fn compare(difficulty: &Difficulty, seed: u64) -> Vec<Curve> {
         }
     }
 
-    // How much of the AUROC is the order of the samples, and how much that most weights are 0 or 1?
+    // How much of the AUROC is due to the ranking, and how much to most weights being 0 or 1?
     let sum: Vec<f64> = pos.iter().zip(neg).map(|(p, n)| p + n).collect();
     let rejected = weights.iter().filter(|w| **w < 0.5).count();
     let mut sorted = sum.clone();
@@ -163,7 +162,7 @@ fn compare(difficulty: &Difficulty, seed: u64) -> Vec<Curve> {
     let slope: Vec<f64> = (0..labels.len()).map(|a| slope[a] * classes.size(classes.of(a)) as f64).collect();
     println!("{:<64}{:>10.4}", "exact: N^c ∂L/∂w as a score", auroc(&slope, flipped));
     println!("{:<64}{:>10.4}", "ξ⁺+ξ⁻ as a score", auroc(&sum, flipped));
-    println!("{:<64}{:>10.4}", format!("ξ⁺+ξ⁻, the {rejected} largest against the rest"), auroc(&as_many, flipped));
+    println!("{:<64}{:>10.4}", format!("ξ⁺+ξ⁻, the {rejected} largest against the others"), auroc(&as_many, flipped));
     println!("{:<64}{:>10.4}", "ξ⁺ as a score", auroc(pos, flipped));
     println!("{:<64}{:>10.4}\n", "ξ⁻ as a score", auroc(neg, flipped));
     curves

@@ -1,4 +1,4 @@
-//! Speed of ξ± against that of the bare matrix products, and of the exact solver.
+//! Speed of ξ±, compared with the matrix products alone, and of the exact solver.
 //!
 //! ```text
 //! cargo bench -p curricle-weights --bench weights -- [--samples N] [--repetitions N]
@@ -29,12 +29,12 @@ fn main() {
     exact_at_the_size_of_sop();
 }
 
-/// Rows scaled to unit length.
+/// Rows scaled to unit norm.
 fn unit(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2.0, [1i64].as_slice(), true)
 }
 
-/// Samples around random centres, and their classes: sizes spread like SOP's, from two upwards.
+/// Samples around random centres, and their classes: sizes distributed like SOP's, from two upwards.
 fn clusters(samples: i64, classes: i64, size: i64, spread: f64) -> (Tensor, Vec<i64>) {
     let mut rng = stream(1, "clusters", 0, 0);
     let labels: Vec<i64> =
@@ -62,13 +62,13 @@ fn xi_against_bare_products(samples: i64, size: i64, repetitions: usize) {
     let (rows, labels) = clusters(samples, samples / 5, size, 1.0);
     let classes = Classes::new(&labels);
     let (mut bare, mut full) = (Vec::new(), Vec::new());
-    // The first turn warms up.
-    for turn in 0..=repetitions {
+    // The first repetition warms up.
+    for repetition in 0..=repetitions {
         let start = Instant::now();
         bare_products(&rows, 4096);
         let between = Instant::now();
         xi(&rows, &classes, &CONSTANTS).expect("finite embeddings");
-        if turn > 0 {
+        if repetition > 0 {
             bare.push((between - start).as_secs_f64());
             full.push(between.elapsed().as_secs_f64());
         }
@@ -78,7 +78,7 @@ fn xi_against_bare_products(samples: i64, size: i64, repetitions: usize) {
     println!("ξ± of {samples} × {size}: {full:.2} s; the products alone {bare:.2} s; {ratio:.0} % of their speed\n");
 }
 
-/// Exactly the products that ξ± needs: tiles on and above the diagonal, into one buffer.
+/// The products that ξ± needs, and nothing else: tiles on and above the diagonal, into one buffer.
 fn bare_products(rows: &Tensor, tile: i64) {
     let samples = rows.size()[0];
     let room = Tensor::empty([tile * tile], (rows.kind(), rows.device()));

@@ -1,8 +1,9 @@
-//! `balanced_self_paced`: BSPML, self-paced weights that keep the classes in balance.
+//! `balanced_self_paced`: BSPML, self-paced weights that keep the classes balanced.
 //!
-//! After each θ-phase the weights minimise [`crate::problem`]'s objective: hard pairs cost, every
-//! weight earns λ, and classes whose average weights differ cost μ, so that no class is left out
-//! because it is hard. With `mu = 0` this is SPMS. Weights are carried over from round to round.
+//! After each θ-phase the weights minimise the objective of [`crate::problem`]: hard pairs raise it,
+//! λ rewards every weight, and μ penalises differences between the average weights of classes, so
+//! that no class is dropped because it is hard. With `mu = 0` this is SPMS. Each round starts from the
+//! weights of the last one.
 
 use crate::classes::Classes;
 use crate::problem::Problem;
@@ -17,21 +18,21 @@ use curricle_sdk::prelude::*;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BalancedSelfPaced {
-    /// The age λ: how hard a sample may be and still count. Give `target_maw`, which fits λ_∞ to
-    /// the data in every round, or `max`.
+    /// Age λ: how hard a sample may be and still be used. Give `target_maw`, which fits λ_∞ to the
+    /// data in every round, or `max`.
     pub lambda: Lambda,
-    /// How alike the classes' average weights shall be; 0 is SPMS. Default: λ_∞.
+    /// Strength μ of the balance between the classes' average weights; 0 is SPMS. Default: λ_∞.
     #[schemars(range(min = 0.0))]
     pub mu: Option<f64>,
-    /// Sharpness among positives. Default: the loss's, or 2.
+    /// Sharpness α of the log-sum over positives in ξ⁺. Default: the loss's `alpha`, or 2.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: Option<f64>,
-    /// Sharpness among negatives. Default: the loss's, or 50.
+    /// Sharpness β of the log-sum over negatives in ξ⁻. Default: the loss's `beta`, or 50.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub beta: Option<f64>,
-    /// Similarity at which a pair starts to hurt. Default: the loss's, or 0.5.
+    /// Similarity ρ at which a pair starts to count as hard. Default: the loss's `rho`, or 0.5.
     pub rho: Option<f64>,
-    /// How the weights are found.
+    /// Solver that computes the weights.
     pub solver: Solver,
 }
 
@@ -93,7 +94,8 @@ impl WeightScheme for BalancedSelfPaced {
             Constants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect();
         let singles = data.class_sizes.iter().filter(|&&size| size == 1).count();
         if singles > 0 {
-            let message = format!("{singles} classes have a single sample: no positive pair tells whether it is right");
+            let classes = if singles == 1 { "1 class has".into() } else { format!("{singles} classes have") };
+            let message = format!("{classes} a single sample, so no positive pair shows whether its label is right");
             advice.push(Advice::new("", message));
         }
         advice
@@ -103,7 +105,7 @@ impl WeightScheme for BalancedSelfPaced {
 register_weights!(
     "balanced_self_paced",
     BalancedSelfPaced,
-    "easy samples first, classes in balance (BSPML; `mu = 0` is SPMS)"
+    "easy samples first, classes balanced (BSPML; `mu = 0` is SPMS)"
 );
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ pub(crate) mod tests {
     use rand::RngExt;
     use serde_json::{Value, json};
 
-    /// A round with the plain loss; `age` unset.
+    /// A round with a loss without settings and `age` unset.
     pub(crate) fn round<'a>(
         embeddings: Option<&'a Tensor>,
         labels: &'a [i64],
@@ -125,7 +127,7 @@ pub(crate) mod tests {
         Round { round: 1, rounds: 10, seed: 1, embeddings, labels, weights, tensors, loss, age: None }
     }
 
-    /// Ten clusters of thirty on the sphere, every fifth sample with a wrong label.
+    /// Ten clusters of thirty samples on the sphere, every fifth sample mislabelled.
     pub(crate) fn noisy_clusters() -> (Tensor, Vec<i64>, Vec<bool>) {
         let (clusters, each, size) = (10i64, 30i64, 16);
         let mut rng = stream(5, "test", 0, 0);
@@ -149,7 +151,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flipped_samples_end_with_low_weight() {
+    fn flipped_samples_get_low_weights() {
         let (embeddings, labels, flipped) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];
@@ -184,23 +186,23 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_full_grown_lambda_meets_the_target_and_a_young_one_stays_below() {
+    fn the_final_lambda_meets_the_target_and_the_first_stays_below() {
         let (embeddings, labels, _) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
-        let young = BalancedSelfPaced::default().update(&r).unwrap();
+        let first = BalancedSelfPaced::default().update(&r).unwrap();
         r.round = 9;
-        let grown = BalancedSelfPaced::default().update(&r).unwrap();
-        assert!((scalar(&grown, "maw") - 0.8).abs() < 0.01, "{}", scalar(&grown, "maw"));
-        assert!((scalar(&grown, "lambda") - scalar(&grown, "lambda_max")).abs() < 1e-12);
-        assert_eq!(scalar(&grown, "mu"), scalar(&grown, "lambda_max"));
-        assert!(scalar(&young, "maw") < 0.6, "{}", scalar(&young, "maw"));
-        assert!(scalar(&grown, "projected_gradient") < 1e-8);
+        let last = BalancedSelfPaced::default().update(&r).unwrap();
+        assert!((scalar(&last, "maw") - 0.8).abs() < 0.01, "{}", scalar(&last, "maw"));
+        assert!((scalar(&last, "lambda") - scalar(&last, "lambda_max")).abs() < 1e-12);
+        assert_eq!(scalar(&last, "mu"), scalar(&last, "lambda_max"));
+        assert!(scalar(&first, "maw") < 0.6, "{}", scalar(&first, "maw"));
+        assert!(scalar(&last, "projected_gradient") < 1e-8);
     }
 
     #[test]
-    fn degenerate_training_sets_give_weights_not_nan() {
+    fn degenerate_training_sets_give_finite_weights() {
         let tensors = Tensors::default();
         for labels in [vec![0], vec![0, 1, 2], vec![4, 4, 4], vec![0, 0, 0, 1]] {
             for start in [0.0, 1.0] {
@@ -221,7 +223,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_age_from_outside_overrides_the_schedule() {
+    fn a_given_age_overrides_the_schedule() {
         let (embeddings, labels, _) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];
@@ -243,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn embeddings_that_are_not_numbers_are_an_error_that_names_the_sample() {
+    fn embeddings_that_are_not_finite_are_refused_with_the_sample() {
         let embeddings = Tensor::from_slice(&[1.0f32, 0.0, f32::NAN, 0.0, 0.0, 1.0]).view([3, 2]);
         let tensors = Tensors::default();
         let error = BalancedSelfPaced::default().update(&round(Some(&embeddings), &[0, 0, 1], &[1.0; 3], &tensors));

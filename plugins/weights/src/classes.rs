@@ -1,7 +1,7 @@
-//! Which samples belong together.
+//! Samples grouped by class.
 
-/// The samples of each class. Labels may be any numbers: classes are numbered afresh in the order
-/// of their labels, so that a label without a sample is no class.
+/// The samples of each class. Labels may be any numbers: classes are renumbered in the order of their
+/// labels, so that a label without samples is not a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classes {
     of: Vec<usize>,
@@ -56,7 +56,7 @@ impl Classes {
         self.start[class + 1] - self.start[class]
     }
 
-    /// All samples, class after class.
+    /// All samples, sorted by class.
     pub fn sorted(&self) -> &[usize] {
         &self.members
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_in_the_labels_are_no_classes() {
+    fn gaps_in_the_labels_are_not_classes() {
         let classes = Classes::new(&[7, -1, 7, 3]);
         assert_eq!(classes.count(), 3);
         assert_eq!(classes.ids(), [2, 0, 2, 1]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_at_all_are_defined() {
+    fn an_empty_training_set_has_no_classes() {
         let classes = Classes::new(&[]);
         assert_eq!((classes.count(), classes.samples()), (0, 0));
         assert_eq!(classes.maw_sdaw(&[]), (0.0, 0.0));

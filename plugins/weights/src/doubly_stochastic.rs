@@ -10,24 +10,24 @@
 //! ```
 //!
 //! `w_a ← clip(w_a - γ_t G, 0, 1)` with γ_t = γ / (1 + decay · t/N). Draws are without
-//! replacement; where there are fewer than asked for, all are used.
+//! replacement; if there are fewer than requested, all are used.
 
 use crate::problem::Problem;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// How the sampled solver draws and steps.
+/// Settings of the sampled solver.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Other classes drawn in each iteration, P.
+    /// Number of other classes drawn per iteration, P.
     pub classes: usize,
-    /// Weights drawn in each class, K.
+    /// Number of weights drawn per class, K.
     pub per_class: usize,
-    /// First step size, γ.
+    /// Initial step size, γ.
     pub step: f64,
-    /// Fall of the step size over one pass of N iterations.
+    /// Decay of the step size per pass of N iterations.
     pub decay: f64,
-    /// Weights drawn in all.
+    /// Number of iterations, each of which updates one weight.
     pub iterations: usize,
 }
 
@@ -42,7 +42,7 @@ pub fn solve(problem: &Problem, start: &[f64], sampling: &Sampling, mut rng: Cha
     let mut drawn = Vec::new();
     for t in 0..sampling.iterations {
         if t % samples == 0 {
-            // Fresh sums in every pass, so that rounding cannot pile up.
+            // Recomputed in every pass, so that rounding errors cannot accumulate.
             sums = problem.sums(&weights);
         }
         let a = rng.random_range(0..samples);
@@ -71,7 +71,7 @@ fn sampled_slope(
     let classes = problem.classes;
     let class = classes.of(a);
     let own = classes.members(class);
-    // Members are in the order of their indices.
+    // Members are sorted by index.
     let place = own.partition_point(|&b| b < a);
     draw(rng, own.len() - 1, sampling.per_class, drawn);
     let mut positive = 0.0;
@@ -95,7 +95,7 @@ fn sampled_slope(
     positive + negative + 2.0 * problem.mu * imbalance - problem.lambda
 }
 
-/// `count` different numbers below `below`, all of them if there are no more (Floyd's method: no
+/// Draws `count` distinct numbers below `below`, or all of them if there are no more (Floyd's method: no
 /// memory beyond the result).
 fn draw(rng: &mut ChaCha8Rng, below: usize, count: usize, drawn: &mut Vec<usize>) {
     drawn.clear();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_different_and_each_is_as_likely() {
+    fn draws_are_distinct_and_uniform() {
         let mut rng = stream(1, "test", 0, 0);
         let mut drawn = Vec::new();
         let mut hits = [0; 6];

@@ -1,46 +1,46 @@
-//! The exact solver: coordinate descent with running sums, finished by Newton steps.
+//! The exact solver: coordinate descent with running sums and Newton steps.
 //!
 //! L is quadratic in each weight, so a single weight has an exact minimiser,
-//! `w_a ← clip(w_a - N^c g_a / (2μ), 0, 1)` (for μ = 0 the bound that g_a points to), which costs
-//! O(1) from the running sums. A sweep visits every weight once; each move lowers L, there is no
-//! step size and no variance.
+//! `w_a ← clip(w_a - N^c g_a / (2μ), 0, 1)` (for μ = 0 the bound that -g_a points to), which costs
+//! O(1) given the running sums. A sweep visits every weight once; each update lowers L, and there is
+//! no step size and no variance.
 //!
 //! **Order.** L is concave along the exchange of two weights of one class, so there are many
-//! coordinate-wise minima, and which one is found depends on who is asked first: at w = 1 every
-//! sample of a small class wants to leave, good or bad, until the first few have left. Within a
-//! class the sample with the steepest slope therefore goes first. Measured against a random order
-//! from w = 1 (five λ, three μ; CUB's features and synthetic clusters of SOP's size, 20 % noise)
-//! the objective came out lower every time, and at μ = λ and a MAW of 0.8 the AUROC of 1-w on the
-//! small classes rose from 0.81 to 0.93. Classes follow each other in a random order.
+//! coordinate-wise minima, and the order of updates decides which one is found: at w = 1 every sample
+//! of a small class, correctly labelled or not, has a positive slope until the first few weights have
+//! fallen. Within a class the weight with the steepest slope is therefore updated first. Compared with
+//! a random order from w = 1 (five λ, three μ; CUB's features and synthetic clusters of SOP's size,
+//! 20 % noise) the objective was lower every time, and at μ = λ and a MAW of 0.8 the AUROC of 1-w on
+//! the small classes rose from 0.81 to 0.93. Classes are visited in random order.
 //!
 //! **Newton steps.** By the same concavity hardly more than one weight per class stays strictly
-//! between 0 and 1. Those weights are coupled through the balance of classes alone, and sweeps
-//! settle them slowly where μ is large. In `u = w/N^c` their Hessian is a diagonal plus rank two,
-//! so after each sweep they are moved together to the minimum of their quadratic, in O(N).
+//! between 0 and 1. These weights are coupled only across classes, and sweeps converge slowly where μ
+//! is large. In `u = w/N^c` their Hessian is a diagonal plus a matrix of rank two, so after each sweep
+//! they are moved together to the minimum of their quadratic, in O(N).
 
 use crate::problem::{Problem, Sums};
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// Slopes this small against λ and ξ are rounding: with μ = 0 they must not flip a weight.
+/// Slopes this small relative to λ and ξ are rounding errors: with μ = 0 they must not flip a weight.
 const ROUNDING: f64 = 1e-13;
 
-/// Where the solver ended.
+/// The result of a solver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// The weights.
     pub weights: Vec<f64>,
-    /// Sweeps it took.
+    /// Number of sweeps, or of iterations of the sampled solver.
     pub sweeps: usize,
 }
 
-/// Lowers the objective from `start` until no weight moves by more than `tolerance` in a sweep,
-/// or for `sweeps` sweeps. `rng` decides the order of the classes.
+/// Minimises the objective from `start` until no weight changes by more than `tolerance` in a sweep,
+/// for at most `sweeps` sweeps. `rng` decides the order of the classes.
 pub fn solve(problem: &Problem, start: &[f64], sweeps: usize, tolerance: f64, mut rng: ChaCha8Rng) -> Solution {
     let mut weights: Vec<f64> = start.iter().map(|w| w.clamp(0.0, 1.0)).collect();
     for sweep in 1..=sweeps {
-        // Fresh sums in every sweep, so that rounding in the running ones cannot pile up.
+        // Recomputed in every sweep, so that rounding errors cannot accumulate.
         let mut sums = problem.sums(&weights);
         let order = hardest_first(problem, &sums, &weights, &mut rng);
         let mut moved = 0.0f64;
@@ -60,7 +60,7 @@ pub fn solve(problem: &Problem, start: &[f64], sweeps: usize, tolerance: f64, mu
     Solution { weights, sweeps }
 }
 
-/// All samples: classes in random order, within a class by falling slope.
+/// All samples: classes in random order, within a class by decreasing slope.
 fn hardest_first(problem: &Problem, sums: &Sums, weights: &[f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut classes: Vec<usize> = (0..problem.classes.count()).collect();
     classes.shuffle(rng);
@@ -75,7 +75,7 @@ fn hardest_first(problem: &Problem, sums: &Sums, weights: &[f64], rng: &mut ChaC
     order
 }
 
-/// The weight that minimises L while all others stay.
+/// The weight that minimises L with all others fixed.
 fn best_weight(problem: &Problem, sums: &Sums, a: usize, weight: f64) -> f64 {
     let slope = problem.slope(sums, a, weight);
     let curvature = problem.curvature();
@@ -92,15 +92,15 @@ fn best_weight(problem: &Problem, sums: &Sums, a: usize, weight: f64) -> f64 {
 }
 
 /// Moves the free weights (one strictly inside (0, 1) per class) together to the minimum of their
-/// quadratic, if that is inside the box; weights it pushes out are set to the bound and the rest
-/// solved again. Keeps the result only if L falls.
+/// quadratic, if that is inside the bounds; weights outside are clamped and the others solved for
+/// again. The result is kept only if L decreases.
 fn newton_step(problem: &Problem, weights: &mut [f64]) {
     let count = problem.classes.count();
     let curvature = problem.curvature();
     if curvature <= 0.0 {
         return;
     }
-    // The largest where a class has several: a choice that the order of samples does not change.
+    // The largest if a class has several, so that the order of samples does not matter.
     let mut free: Vec<usize> = (0..count)
         .filter_map(|c| {
             let inside = problem.classes.members(c).iter().copied().filter(|&a| 0.0 < weights[a] && weights[a] < 1.0);
@@ -109,7 +109,7 @@ fn newton_step(problem: &Problem, weights: &mut [f64]) {
         .collect();
     let others = (count - 1) as f64;
     let mut candidate = weights.to_vec();
-    // A handful of rounds is enough: bounds that are still hit later are found by the next sweep.
+    // A few rounds are enough: the next sweep handles bounds that are hit later.
     for _ in 0..8 {
         if free.len() < 2 {
             break;
@@ -136,10 +136,10 @@ fn newton_step(problem: &Problem, weights: &mut [f64]) {
     }
 }
 
-/// Solves H u = -g for H = D + (ξ 1ᵀ + 1 ξᵀ - 2μ 1 1ᵀ)/(C-1), which has 2μ on its diagonal: with
-/// s = Σu and t = Σξu every u follows from its own row, and s, t from two equations.
+/// Solves H u = -g for H = D + (ξ 1ᵀ + 1 ξᵀ - 2μ 1 1ᵀ)/(C-1), which has 2μ on its diagonal: given
+/// s = Σu and t = Σξu, each u follows from its row, and s and t solve two equations.
 fn newton_direction(slopes: &[f64], xi: &[f64], curvature: f64, others: f64) -> Option<Vec<f64>> {
-    // u_a = -(g_a + (ξ_a s + t - 2μ s)/(C-1)) / D_a, summed once plainly and once times ξ.
+    // u_a = -(g_a + (ξ_a s + t - 2μ s)/(C-1)) / D_a, summed once as it is and once times ξ.
     let diagonal = |xi: f64| curvature + (curvature - 2.0 * xi) / others;
     let (mut g0, mut g1, mut d0, mut d1, mut d2) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (&g, &x) in slopes.iter().zip(xi) {
@@ -172,7 +172,7 @@ mod tests {
         solve(problem, start, 1000, 1e-10, stream(1, "test", 0, 0))
     }
 
-    /// No single weight, anywhere in [0, 1], does better.
+    /// Whether no change of a single weight within [0, 1] lowers the objective.
     fn is_coordinate_minimum(problem: &Problem, weights: &[f64]) -> bool {
         let value = problem.objective(weights);
         (0..weights.len()).all(|a| {
@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn small_problems_end_near_the_best_of_all_corners_and_nearer_than_in_random_order() {
+    fn small_problems_end_nearer_the_best_corner_than_in_random_order() {
         let labels = [0, 0, 0, 0, 1, 1, 1, 2, 2, 2];
         let classes = Classes::new(&labels);
         let (mut gap, mut random_gap) = (0.0, 0.0);
         for seed in 0..40 {
             let (xi_pos, xi_neg) = random_xi(10, seed);
-            // With μ = 0 L is linear in each weight, so a best point is among the corners.
+            // With μ = 0, L is linear in each weight, so a minimum is at a corner.
             let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.6, mu: 0.0 };
             let corner = |bits: u32| (0..10).map(|a| f64::from(bits >> a & 1)).collect::<Vec<_>>();
             let best = (0..1024).map(|bits| problem.objective(&corner(bits))).fold(f64::INFINITY, f64::min);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn balanced_problems_end_where_no_weight_can_be_improved() {
+    fn balanced_problems_end_in_a_coordinate_minimum() {
         let labels: Vec<i64> = (0..60).map(|i| i * i % 7).collect();
         let classes = Classes::new(&labels);
         for seed in 0..20 {
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn weights_stay_in_their_box_and_the_objective_never_rises(
+        fn weights_stay_within_bounds_and_the_objective_never_rises(
             labels in prop::collection::vec(0i64..6, 1..40),
             seed in 0u64..1000,
             lambda in 0.0f64..6.0,
@@ -301,8 +301,8 @@ mod tests {
             let moved = Problem { classes: &moved_classes, xi_pos: &moved_pos, xi_neg: &moved_neg, lambda, mu };
             let start = random_weights(samples, seed);
             prop_assert!((plain.objective(&start) - moved.objective(&pick(&start))).abs() < 1e-12);
-            // The objective reached, not the weights: the two samples of a lone class are
-            // exchangeable at w = 1, and either may leave.
+            // Compares objectives, not weights: the two samples of a lone class are exchangeable at
+            // w = 1, and either weight may fall.
             let all = vec![1.0; samples];
             let expected = plain.objective(&run(&plain, &all).weights);
             let found = moved.objective(&run(&moved, &all).weights);
@@ -310,7 +310,7 @@ mod tests {
         }
 
         #[test]
-        fn names_of_classes_do_not_matter_to_the_objective(
+        fn renaming_classes_does_not_change_the_objective(
             labels in prop::collection::vec(0i64..6, 1..40),
             seed in 0u64..1000,
         ) {

@@ -1,8 +1,8 @@
 //! The built-in weight schemes, one file each.
 //!
 //! [`Uniform`] leaves all weights at 1, [`SelfPaced`] drops every sample that is harder than λ,
-//! [`BalancedSelfPaced`] (BSPML) weighs samples so that easy ones come first and no class is left
-//! behind. The other modules are what those are made of.
+//! [`BalancedSelfPaced`] (BSPML) weights samples so that easy ones come first and the classes stay
+//! balanced. The other modules are shared by these schemes.
 
 pub mod balanced;
 pub mod classes;

@@ -8,23 +8,23 @@
 //! ```
 //!
 //! The sums over pairs of classes collapse into totals, so the objective and its whole gradient
-//! cost O(N). A class of one has no positive pairs and a single class no negative ones: those
-//! terms are 0 there.
+//! cost O(N). A class of one sample has no positive pairs and a single class has no negative pairs:
+//! those terms are 0.
 
 use crate::classes::Classes;
 
 /// One weight problem: fixed ξ±, λ and μ.
 #[derive(Debug, Clone, Copy)]
 pub struct Problem<'a> {
-    /// Which samples belong together.
+    /// The samples of each class.
     pub classes: &'a Classes,
-    /// Difficulty of each sample among its own class, ξ⁺.
+    /// Difficulty of each sample within its own class, ξ⁺.
     pub xi_pos: &'a [f64],
     /// Difficulty of each sample against other classes, ξ⁻.
     pub xi_neg: &'a [f64],
-    /// The age λ: how hard a sample may be and still count.
+    /// Age λ: how hard a sample may be and still be used.
     pub lambda: f64,
-    /// The balance μ: how alike the classes' average weights shall be.
+    /// Strength μ of the balance between the classes' average weights.
     pub mu: f64,
 }
 
@@ -67,7 +67,7 @@ impl Problem<'_> {
         sums
     }
 
-    /// Takes over a change of one weight.
+    /// Updates the sums for a change of one weight.
     pub(crate) fn shift(&self, sums: &mut Sums, a: usize, change: f64) {
         let c = self.classes.of(a);
         let size = self.classes.size(c) as f64;
@@ -78,7 +78,7 @@ impl Problem<'_> {
         sums.neg_total += change * self.xi_neg[a] / size;
     }
 
-    /// g_a, the partial derivative of L for weight `a` times N^c.
+    /// g_a, the partial derivative of L with respect to weight `a`, times N^c.
     pub(crate) fn slope(&self, sums: &Sums, a: usize, weight: f64) -> f64 {
         let c = self.classes.of(a);
         let size = self.classes.size(c) as f64;
@@ -96,7 +96,7 @@ impl Problem<'_> {
         slope
     }
 
-    /// ζ(c)/N^c - mean_{k≠c} ζ(k)/N^k: by how much a class is ahead of the others.
+    /// ζ(c)/N^c - mean_{k≠c} ζ(k)/N^k: how far a class is above the others.
     pub(crate) fn imbalance(&self, sums: &Sums, c: usize) -> f64 {
         if self.classes.count() < 2 {
             return 0.0;
@@ -105,7 +105,7 @@ impl Problem<'_> {
         zeta - (sums.zeta_total - zeta) / (self.classes.count() - 1) as f64
     }
 
-    /// The second derivative of L for one weight times (N^c)²: L is quadratic in each.
+    /// The second derivative of L with respect to one weight, times (N^c)²: L is quadratic in each.
     pub(crate) fn curvature(&self) -> f64 {
         if self.classes.count() > 1 { 2.0 * self.mu } else { 0.0 }
     }
@@ -129,7 +129,7 @@ impl Problem<'_> {
         let mut value = positive - self.lambda * sums.zeta_total;
         if count > 1 {
             let others = (count - 1) as f64;
-            // Σ_{c<k} (z_c - z_k)² = C² times the variance, which does not cancel.
+            // Σ_{c<k} (z_c - z_k)² = C² times the variance, which avoids cancellation.
             let spread = (count as f64 * self.classes.maw_sdaw(weights).1).powi(2);
             value += (sums.neg_total * sums.zeta_total - same + self.mu * spread) / others;
         }
@@ -144,8 +144,8 @@ impl Problem<'_> {
             .collect()
     }
 
-    /// Euclidean norm of the projected gradient over the box `[0,1]^N`: 0 exactly where no single weight
-    /// can be improved to first order.
+    /// Euclidean norm of the projected gradient over the box `[0,1]^N`: 0 if and only if no change of a
+    /// single weight lowers L to first order.
     pub fn projected_gradient(&self, weights: &[f64]) -> f64 {
         let gradient = self.gradient(weights);
         let projected = gradient.iter().zip(weights).map(|(&g, &w)| {
@@ -179,7 +179,7 @@ pub(crate) mod tests {
         (0..samples).map(|_| rng.random()).collect()
     }
 
-    /// The objective as it is printed, pair by pair.
+    /// The objective as published, pair by pair.
     fn naive(problem: &Problem, weights: &[f64]) -> f64 {
         let classes = problem.classes;
         let count = classes.count();
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     const LAYOUTS: [&[i64]; 5] = [&[0, 0, 0, 1, 1, 2, 2, 2, 2], &[0, 1, 1], &[5, 5, 5], &[0], &[0, 1, 2]];
 
     #[test]
-    fn the_objective_equals_the_printed_sums() {
+    fn the_objective_equals_the_sums_over_pairs() {
         for labels in LAYOUTS {
             let classes = Classes::new(labels);
             let (xi_pos, xi_neg) = random_xi(labels.len(), 1);
@@ -244,7 +244,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn running_sums_follow_single_changes() {
+    fn running_sums_are_updated_for_a_single_change() {
         let classes = Classes::new(LAYOUTS[0]);
         let (xi_pos, xi_neg) = random_xi(9, 5);
         let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 0.7, mu: 1.3 };
@@ -260,7 +260,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_projected_gradient_ignores_what_bounds_hold_back() {
+    fn the_projected_gradient_ignores_directions_out_of_bounds() {
         let classes = Classes::new(&[0, 0]);
         let problem = Problem { classes: &classes, xi_pos: &[0.0, 0.0], xi_neg: &[0.0, 0.0], lambda: 1.0, mu: 0.0 };
         assert_eq!(problem.projected_gradient(&[1.0, 1.0]), 0.0);

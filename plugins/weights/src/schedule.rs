@@ -1,42 +1,41 @@
-//! The age λ: how hard a sample may be and still count, and how it grows from round to round.
+//! The age λ: how hard a sample may be and still be used, and how λ grows from round to round.
 
 use curricle_sdk::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Share of λ_∞ that λ starts from unless said otherwise. The paper names no value.
+/// Default initial λ, as a share of λ_∞. The paper gives no value.
 const START: f64 = 0.5;
-/// Factor from round to round unless said otherwise. The paper names no value.
+/// Default growth factor per round. The paper gives no value.
 const GROWTH: f64 = 1.1;
-/// Average weight aimed at unless said otherwise: one value for every noise ratio, because the
-/// ratio is what a user does not know.
+/// Default target for the mean average weight: one value for every noise ratio, because users do not
+/// know the ratio.
 const TARGET_MAW: f64 = 0.8;
 
 /// How λ grows: in round t it is `min(start · growth^(t-1), λ_∞)`.
 ///
-/// Either λ_∞ is given as `max`, in units of ξ. Those do not transfer: ξ⁺ grows like
-/// `ln(N^c)/α`, so another data set, another α or another embedding wants another `max`. Or the
-/// mean average weight (MAW) that λ_∞ shall lead to is given as `target_maw`; then λ_∞ is fitted
-/// anew in every round, because ξ falls as the embedding learns and a λ_∞ fitted once would soon
-/// let everything in. λ is then `λ_∞ · min(1, 0.5 · 1.1^(t-1))`: it reaches λ_∞ in round 9. So
-/// nothing has to be remembered from round to round.
+/// With `max`, λ_∞ is given in units of ξ. These do not transfer: ξ⁺ grows like `ln(N^c)/α`, so
+/// another data set, α or embedding needs another `max`. With `target_maw`, the mean average weight
+/// (MAW) is given, and λ_∞ is fitted to it in every round, because ξ falls as the embedding learns and
+/// a λ_∞ fitted once would soon keep every sample. λ is then `λ_∞ · min(1, 0.5 · 1.1^(t-1))` and
+/// reaches λ_∞ in round 9, so no state is kept between rounds.
 ///
-/// A `target_maw` of 0.8 says that about a fifth of the data may be doubted. It is not the share
-/// of clean samples, which nobody knows; keep one value for all noise ratios that are compared.
+/// A `target_maw` of 0.8 means that about a fifth of the data may be doubted. It is not the share of
+/// clean samples, which is unknown; use the same value for all noise ratios that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Table")]
 pub enum Lambda {
     /// A given λ_∞.
     Schedule {
-        /// λ of the first round; half of `max` where absent.
+        /// λ of the first round; half of `max` if absent.
         start: Option<f64>,
-        /// Factor from round to round.
+        /// Growth factor per round.
         growth: f64,
         /// λ_∞.
         max: f64,
     },
-    /// λ_∞ from the average weight it leads to.
+    /// λ_∞ fitted to a mean average weight.
     Target {
         /// The mean over classes of the average weight.
         target_maw: f64,
@@ -50,7 +49,7 @@ impl Default for Lambda {
 }
 
 impl Lambda {
-    /// Refuses numbers that are no schedule.
+    /// Refuses invalid values.
     pub fn check(&self) -> Result<()> {
         match *self {
             Lambda::Target { target_maw } if !(target_maw > 0.0 && target_maw <= 1.0) => {
@@ -60,7 +59,7 @@ impl Lambda {
                 Err(Error::setting("lambda.max", "must be above 0"))
             }
             Lambda::Schedule { growth, .. } if !(growth >= 1.0 && growth.is_finite()) => {
-                Err(Error::setting("lambda.growth", "must be at least 1, since λ never falls"))
+                Err(Error::setting("lambda.growth", "must be at least 1, because λ never decreases"))
             }
             Lambda::Schedule { start: Some(start), max, .. } if !(start > 0.0 && start <= max) => {
                 Err(Error::setting("lambda.start", "must be above 0 and at most `lambda.max`"))
@@ -75,13 +74,13 @@ impl Lambda {
             Lambda::Schedule { start, growth, .. } => (start.unwrap_or(START * max), growth),
             Lambda::Target { .. } => (START * max, GROWTH),
         };
-        // Capped before the power overflows.
+        // Capped even if the power overflows.
         let grown = start * growth.powf(round.saturating_sub(1) as f64);
         if grown < max { grown } else { max }
     }
 }
 
-/// What a recipe may write: a number is a λ that never changes.
+/// The forms a recipe may use: a number is a constant λ.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -125,7 +124,7 @@ impl TryFrom<Table> for Lambda {
             Table { start, growth, max: Some(max), target_maw: None } => {
                 Ok(Lambda::Schedule { start, growth: growth.unwrap_or(GROWTH), max })
             }
-            _ => Err("`lambda` takes either `max`, with or without `start` and `growth`, or `target_maw` alone"),
+            _ => Err("`lambda` takes either `max`, optionally with `start` and `growth`, or `target_maw` alone"),
         }
     }
 }
@@ -152,21 +151,21 @@ impl JsonSchema for Lambda {
         true
     }
 
-    // By hand: the alternatives are told apart by the key they require, which serde calls untagged
-    // and reports poorly.
+    // Written by hand: the alternatives differ in the key they require, which serde calls untagged and
+    // reports poorly.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
-                { "type": "number", "description": "A λ that never changes.", "exclusiveMinimum": 0.0 },
+                { "type": "number", "description": "A constant λ.", "exclusiveMinimum": 0.0 },
                 {
                     "type": "object",
-                    "description": "λ_∞ is fitted so that weights average to this.",
+                    "description": "λ_∞ is fitted to a mean average weight.",
                     "required": ["target_maw"],
                     "additionalProperties": false,
                     "properties": {
                         "target_maw": {
                             "type": "number", "exclusiveMinimum": 0.0, "maximum": 1.0,
-                            "description": "Mean over classes of the average weight that λ_∞ leads to."
+                            "description": "Target for the mean over classes of the average weight (MAW)."
                         }
                     }
                 },
@@ -182,7 +181,7 @@ impl JsonSchema for Lambda {
                         },
                         "growth": {
                             "type": "number", "minimum": 1.0, "default": GROWTH,
-                            "description": "Factor from round to round."
+                            "description": "Growth factor per round."
                         },
                         "max": {
                             "type": "number", "exclusiveMinimum": 0.0,
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_a_lambda_that_never_changes() {
+    fn a_number_is_a_constant_lambda() {
         let lambda: Lambda = serde_json::from_str("2.5").unwrap();
         assert_eq!((lambda.in_round(1, 2.5), lambda.in_round(9, 2.5)), (2.5, 2.5));
     }
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn both_alternatives_are_read_and_written_alike() {
+    fn both_alternatives_are_written_as_they_are_read() {
         for table in [json!({ "target_maw": 0.7 }), json!({ "start": 1.0, "growth": 1.2, "max": 3.0 })] {
             let lambda: Lambda = from_value(table.clone()).unwrap();
             assert_eq!(to_value(lambda).unwrap(), table);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_of_both_says_what_is_allowed() {
+    fn a_mixture_of_both_alternatives_is_refused() {
         for table in [json!({}), json!({ "start": 1.0 }), json!({ "max": 1.0, "target_maw": 0.5 })] {
             let message = from_value::<Lambda>(table).unwrap_err().to_string();
             assert!(message.contains("either `max`"), "{message}");
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_numbers_are_refused_by_name() {
+    fn invalid_values_are_refused_with_their_setting() {
         let refused = |table| from_value::<Lambda>(table).unwrap().check().unwrap_err().to_string();
         assert!(refused(json!({ "max": -1.0 })).contains("lambda.max"));
         assert!(refused(json!({ "max": 1.0, "growth": 0.9 })).contains("lambda.growth"));

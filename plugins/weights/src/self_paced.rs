@@ -1,11 +1,11 @@
 //! `self_paced`: drops every sample that is harder than λ.
 //!
-//! Classic self-paced learning (Kumar, Packer and Koller, 2010) with a sample's own difficulty
+//! Classic self-paced learning (Kumar, Packer and Koller, 2010) with the difficulty of each sample
 //! `ℓ_a = ξ⁺_a + ξ⁻_a` over the whole training set: minimise `Σ_a w_a (ℓ_a - λ)`, so `w_a = 1` if
 //! `ℓ_a < λ`, else 0. Nothing couples the samples: a hard class may lose all of its samples.
 //!
-//! Difficulties lie close together, far from 0: half of a good λ usually keeps nobody. So with
-//! `target_maw` it is the average weight that grows, from half the target, and λ follows from it.
+//! Difficulties are close together and far from 0: half of a good λ usually keeps no samples. With
+//! `target_maw`, therefore, the average weight grows, from half the target, and λ follows from it.
 
 use crate::classes::Classes;
 use crate::schedule::Lambda;
@@ -17,15 +17,15 @@ use curricle_sdk::prelude::*;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfPaced {
-    /// The age λ: samples harder than this do not count. In units of ξ⁺+ξ⁻.
+    /// Age λ: samples harder than this are dropped. In units of ξ⁺+ξ⁻.
     pub lambda: Lambda,
-    /// Sharpness among positives. Default: the loss's, or 2.
+    /// Sharpness α of the log-sum over positives in ξ⁺. Default: the loss's `alpha`, or 2.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: Option<f64>,
-    /// Sharpness among negatives. Default: the loss's, or 50.
+    /// Sharpness β of the log-sum over negatives in ξ⁻. Default: the loss's `beta`, or 50.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub beta: Option<f64>,
-    /// Similarity at which a pair starts to hurt. Default: the loss's, or 0.5.
+    /// Similarity ρ at which a pair starts to count as hard. Default: the loss's `rho`, or 0.5.
     pub rho: Option<f64>,
 }
 
@@ -49,8 +49,8 @@ impl WeightScheme for SelfPaced {
         if round.age.is_none() && weights.iter().all(|&w| w == 0.0) {
             let easiest = difficulty.iter().copied().fold(f64::INFINITY, f64::min);
             return Err(Error::other(format!(
-                "λ = {lambda:.3} leaves no sample to train on, the easiest has {easiest:.3}; raise `lambda.start`, \
-                 or give `lambda.target_maw` instead"
+                "λ = {lambda:.3} leaves no sample to train on, the easiest has difficulty {easiest:.3}; raise \
+                 `lambda.start`, or set `lambda.target_maw` instead"
             )));
         }
 
@@ -81,7 +81,7 @@ impl WeightScheme for SelfPaced {
     }
 }
 
-/// The smallest threshold under which the mean average weight reaches the target.
+/// The smallest threshold at which the mean average weight reaches the target.
 fn threshold(difficulty: &[f64], classes: &Classes, target: f64) -> f64 {
     let mut order: Vec<usize> = (0..difficulty.len()).collect();
     order.sort_by(|&a, &b| difficulty[a].total_cmp(&difficulty[b]));
@@ -89,7 +89,7 @@ fn threshold(difficulty: &[f64], classes: &Classes, target: f64) -> f64 {
     for &a in &order {
         maw += 1.0 / (classes.count() * classes.size(classes.of(a))) as f64;
         if maw >= target - 1e-12 {
-            // Samples strictly below the threshold count, so the next larger number is it.
+            // Only samples strictly below the threshold are kept, so it is the next larger number.
             return difficulty[a].next_up();
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::balanced::tests::{noisy_clusters, round};
 
     #[test]
-    fn easy_samples_stay_and_hard_ones_go() {
+    fn easy_samples_are_kept_and_hard_ones_dropped() {
         let (embeddings, labels, _) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lambda_that_keeps_nobody_is_an_error_unless_it_was_asked_for() {
+    fn a_lambda_that_drops_every_sample_is_refused_unless_given_as_age() {
         let (embeddings, labels, _) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_met_in_the_round_where_lambda_is_full_grown() {
+    fn the_target_is_met_when_lambda_stops_growing() {
         let (embeddings, labels, flipped) = noisy_clusters();
         let tensors = Tensors::default();
         let weights = vec![1.0; labels.len()];

@@ -1,4 +1,4 @@
-//! Which solver finds the weights, and its settings.
+//! The choice of solver and its settings.
 
 use crate::doubly_stochastic::{self, Sampling};
 use crate::exact::{self, Solution};
@@ -7,42 +7,42 @@ use curricle_sdk::{Error, Result, rng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the weights are found.
+/// The solver that computes the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
 pub enum Solver {
     /// Coordinate descent with exact steps: no step size, no noise.
     Exact {
-        /// Sweeps over all weights at most.
+        /// Maximum number of sweeps over all weights.
         #[serde(default = "sweeps")]
         #[schemars(range(min = 1, max = 1_000_000))]
         sweeps: usize,
-        /// Done when no weight moves by more than this in a sweep.
+        /// Stop when no weight changes by more than this in a sweep.
         #[serde(default = "tolerance")]
         #[schemars(range(min = 0.0))]
         tolerance: f64,
     },
-    /// Sampled gradient steps, as published.
+    /// Doubly stochastic projected gradient descent, as published.
     DoublyStochastic {
-        /// Other classes drawn in each iteration (P).
+        /// Number of other classes drawn per iteration (P).
         #[serde(default = "classes")]
         #[schemars(range(min = 1))]
         classes: usize,
-        /// Weights drawn in each class (K).
+        /// Number of weights drawn per class (K).
         #[serde(default = "per_class")]
         #[schemars(range(min = 1))]
         per_class: usize,
-        /// First step size. Default: the mean number of samples in a class, since derivatives
+        /// Initial step size γ. Default: the mean number of samples per class, because derivatives
         /// shrink with it.
         #[serde(default)]
         #[schemars(extend("exclusiveMinimum" = 0.0))]
         step: Option<f64>,
-        /// Fall of the step size: after n passes it is `step / (1 + decay · n)`.
+        /// Decay of the step size: after n passes it is `step / (1 + decay · n)`.
         #[serde(default = "decay")]
         #[schemars(range(min = 0.0))]
         decay: f64,
-        /// Weights drawn in all. Default: 20 for each sample.
+        /// Number of iterations, each of which updates one weight. Default: 20 per sample.
         #[serde(default)]
         #[schemars(range(min = 1, max = 1_000_000_000_000u64))]
         iterations: Option<usize>,
@@ -69,7 +69,7 @@ fn decay() -> f64 {
     1.0
 }
 
-/// Passes over the data where the number of iterations is not set.
+/// Number of passes over the data if `iterations` is not set.
 const PASSES: usize = 20;
 
 impl Default for Solver {
@@ -79,7 +79,7 @@ impl Default for Solver {
 }
 
 impl Solver {
-    /// Refuses settings without meaning.
+    /// Refuses invalid settings.
     pub fn check(&self) -> Result<()> {
         let positive = |path: &str, good: bool| {
             if good { Ok(()) } else { Err(Error::setting(format!("solver.{path}"), "must be above 0")) }
@@ -106,7 +106,7 @@ impl Solver {
         }
     }
 
-    /// Solves from `start`; chance is a function of seed and round.
+    /// Solves from `start`; random draws depend only on seed and round.
     pub fn solve(&self, problem: &Problem, start: &[f64], seed: u64, round: u64) -> Solution {
         let rng = rng::stream(seed, "weights", round, 0);
         match *self {
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn the_name_chooses_and_defaults_are_filled_in() {
+    fn the_name_selects_the_solver_and_defaults_are_filled_in() {
         assert_eq!(from_value::<Solver>(json!({ "name": "exact" })).unwrap(), Solver::default());
         let sampled: Solver = from_value(json!({ "name": "doubly_stochastic", "per_class": 2 })).unwrap();
         let wanted = Solver::DoublyStochastic { classes: 16, per_class: 2, step: None, decay: 1.0, iterations: None };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_meaning_are_refused_by_name() {
+    fn invalid_solver_settings_are_refused_with_their_name() {
         let refused = |table| from_value::<Solver>(table).unwrap().check().unwrap_err().to_string();
         assert!(refused(json!({ "name": "exact", "sweeps": 0 })).contains("solver.sweeps"));
         assert!(refused(json!({ "name": "doubly_stochastic", "step": -1.0 })).contains("solver.step"));

@@ -3,16 +3,16 @@
 use crate::problem::Problem;
 use crate::solver::Solver;
 
-/// How near the MAW has to come.
+/// Largest accepted deviation from the target MAW.
 const TOLERANCE: f64 = 0.002;
-/// At most so many solves each for finding a bracket and for closing in.
+/// Maximum number of solves for finding a bracket, and again for bisection.
 const TRIES: usize = 12;
 
-/// The λ at which the exact solution from `start` has the target MAW, to within 0.002 where
-/// weights that jump between 0 and 1 allow it. `problem_at` gives the problem for a λ.
+/// The λ at which the exact solution from `start` has the target MAW, to within 0.002 if weights that
+/// jump between 0 and 1 allow it. `problem_at` gives the problem for a λ.
 ///
-/// The first guess is the λ at which marginal samples are indifferent, which is usually right
-/// already where classes are large; the rest is bisection on short solves.
+/// The first guess is the λ at which marginal samples are indifferent, which is usually close enough
+/// if classes are large; bisection on short solves refines it.
 pub fn lambda_for_maw<'a>(
     problem_at: impl Fn(f64) -> Problem<'a>,
     target: f64,
@@ -25,7 +25,7 @@ pub fn lambda_for_maw<'a>(
         let problem = problem_at(lambda);
         problem.classes.maw_sdaw(&solver.solve(&problem, start, seed, round).weights).0 - target
     };
-    // Where no pair costs anything every λ above 0 keeps everything.
+    // If no pair has a cost, every λ above 0 keeps all samples.
     let guess = indifference(&problem_at(0.0), target).max(1e-9);
     let (mut lambda, mut error) = (guess, miss(guess));
     let mut best = (error.abs(), lambda);
@@ -55,8 +55,8 @@ fn indifference(problem: &Problem, target: f64) -> f64 {
     let classes = problem.classes;
     let difficulty = |a: usize| problem.xi_pos[a] + problem.xi_neg[a];
     let mut weights = vec![0.0; classes.samples()];
-    // For each class the sample that would leave next and the one that would come next: the same
-    // one if its weight lies between 0 and 1.
+    // For each class the sample that would be dropped next and the one that would be added next: the
+    // same one if its weight is strictly between 0 and 1.
     let mut margins = Vec::with_capacity(classes.count());
     for c in 0..classes.count() {
         let mut members = classes.members(c).to_vec();
@@ -66,9 +66,9 @@ fn indifference(problem: &Problem, target: f64) -> f64 {
             weights[a] = (kept - i as f64).clamp(0.0, 1.0);
         }
         let last = members.len() - 1;
-        let leaves = members[((kept.ceil() as usize).max(1) - 1).min(last)];
-        let comes = members[(kept.floor() as usize).min(last)];
-        margins.push((leaves, comes));
+        let dropped = members[((kept.ceil() as usize).max(1) - 1).min(last)];
+        let added = members[(kept.floor() as usize).min(last)];
+        margins.push((dropped, added));
     }
     let sums = problem.sums(&weights);
     let slope = |a: usize| problem.slope(&sums, a, weights[a]) + problem.lambda;
@@ -82,7 +82,7 @@ mod tests {
     use crate::problem::tests::random_xi;
 
     #[test]
-    fn the_target_is_hit_with_and_without_balance() {
+    fn the_target_is_met_with_and_without_balance() {
         let labels: Vec<i64> = (0..600).map(|i| i % 20).collect();
         let classes = Classes::new(&labels);
         let (xi_pos, xi_neg) = random_xi(600, 3);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn free_pairs_and_no_pairs_give_a_usable_lambda() {
+    fn pairs_without_cost_and_missing_pairs_give_a_positive_lambda() {
         for labels in [vec![0, 0, 1, 1], vec![0], vec![0, 1], vec![0, 0]] {
             let classes = Classes::new(&labels);
             let zeros = vec![0.0; labels.len()];

@@ -1,4 +1,4 @@
-//! `uniform`: every sample counts the same.
+//! `uniform`: every sample has the same weight.
 
 use curricle_sdk::prelude::*;
 
@@ -21,7 +21,7 @@ impl WeightScheme for Uniform {
     }
 }
 
-register_weights!("uniform", Uniform, "every sample counts the same");
+register_weights!("uniform", Uniform, "every sample has the same weight");
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,10 @@
 //! ξ⁻_a = 1/β log[1 + Σ_{other classes} e^{β(S_an-ρ)}]
 //! ```
 //!
-//! The similarity matrix is computed tile by tile and never stored: one tile lives at a time,
-//! whatever N. It is symmetric, so only tiles on and above the diagonal are computed and each
-//! serves its rows and its columns. Samples are sorted by class first: then pairs of one class
-//! lie near the diagonal, and all other tiles need no mask.
+//! The similarity matrix is computed tile by tile and never stored: only one tile is in memory at a
+//! time. It is symmetric, so only tiles on and above the diagonal are computed, and each is used for
+//! its rows and its columns. Samples are first sorted by class, so that pairs of one class are near
+//! the diagonal and all other tiles need no mask.
 
 use crate::classes::Classes;
 use curricle_sdk::{Advice, Error, LossInfo, Result, Round};
@@ -17,27 +17,27 @@ use tch::{Device, Kind, Tensor};
 /// The constants of the two log-sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
-    /// Sharpness among positives, α.
+    /// Sharpness of the log-sum over positives, α.
     pub alpha: f64,
-    /// Sharpness among negatives, β.
+    /// Sharpness of the log-sum over negatives, β.
     pub beta: f64,
-    /// Similarity at which a pair starts to hurt, ρ.
+    /// Similarity at which a pair starts to count as hard, ρ.
     pub rho: f64,
 }
 
 /// ξ⁺ and ξ⁻ of every sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Xi {
-    /// Difficulty among the own class.
+    /// Difficulty within the sample's own class.
     pub pos: Vec<f64>,
     /// Difficulty against other classes.
     pub neg: Vec<f64>,
 }
 
 impl Constants {
-    /// Each constant from the scheme's own settings, else from the loss, else the usual value.
+    /// Each constant from the scheme's settings, else from the loss, else the usual value.
     ///
-    /// Only a loss that has all three is asked: elsewhere `alpha` and `beta` mean other things.
+    /// Only a loss that has all three is used: in other losses `alpha` and `beta` mean other things.
     pub fn choose(alpha: Option<f64>, beta: Option<f64>, rho: Option<f64>, loss: &LossInfo) -> Self {
         let of_loss = match (loss.number("alpha"), loss.number("beta"), loss.number("rho")) {
             (Some(alpha), Some(beta), Some(rho)) => Self { alpha, beta, rho },
@@ -63,14 +63,14 @@ impl Constants {
         Ok(())
     }
 
-    /// A warning if negatives cannot count before they are almost identical.
+    /// A warning if negatives have no effect until they are almost identical.
     pub fn advice(&self) -> Option<Advice> {
-        // A negative at S = 0.8 weighs e^{β(0.8-ρ)} beside the 1 in the logarithm.
+        // A negative at S = 0.8 adds e^{β(0.8-ρ)} to the 1 in the logarithm.
         let weight = (self.beta * (0.8 - self.rho)).exp();
         (weight < 1e-3).then(|| {
             let message = format!(
-                "with `beta` = {} and `rho` = {} a negative pair at similarity 0.8 counts {weight:.0e}: ξ⁻ is about 0 \
-                 and only positives decide; try `rho = 0.5`",
+                "with `beta` = {} and `rho` = {} a negative pair at similarity 0.8 counts {weight:.0e}, so ξ⁻ is about \
+                 0 and only positives matter; try `rho = 0.5`",
                 self.beta, self.rho
             );
             Advice::new("rho", message)
@@ -86,21 +86,21 @@ impl Xi {
     }
 }
 
-/// The embeddings of a round, which schemes on ξ always ask for.
+/// The embeddings of a round, which schemes based on ξ always request.
 pub(crate) fn embeddings<'a>(round: &Round<'a>) -> Result<&'a Tensor> {
-    round.embeddings.ok_or_else(|| Error::other("needs the embeddings of the training set and got none"))
+    round.embeddings.ok_or_else(|| Error::other("the embeddings of the training set are missing"))
 }
 
-/// Rows and columns of a tile: 16 MB in f32. On two threads of an idle machine 2048 came out fastest: the
-/// exponentials of larger tiles leave the cache before they are summed, and between smaller ones threads
-/// wait for each other more often.
+/// Rows and columns of a tile: 16 MB in f32. On two threads of an idle machine 2048 was fastest: the
+/// exponentials of larger tiles leave the cache before they are summed, and with smaller ones threads wait
+/// for each other more often.
 const TILE: i64 = 2048;
-/// Rows in which same-class pairs are looked for at a time. They fill a narrow band around the
+/// Number of rows in which same-class pairs are masked at a time. They fill a narrow band around the
 /// diagonal: masks for whole tiles would cost more than the products, and strips this small are
-/// worked on by one thread without waiting for others.
+/// processed by one thread without waiting for others.
 const STRIP: i64 = 128;
 
-/// ξ± for embeddings `[N, D]`, of unit norm in a run, on their device, in f32 (f64 for f64 embeddings).
+/// ξ± of embeddings `[N, D]` (of unit norm in a run), on their device, in f32 (f64 for f64 embeddings).
 pub fn xi(embeddings: &Tensor, classes: &Classes, constants: &Constants) -> Result<Xi> {
     xi_in_tiles(embeddings, classes, constants, TILE.min(classes.samples().max(1) as i64))
 }
@@ -109,7 +109,7 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
     let samples = classes.samples() as i64;
     if embeddings.dim() != 2 || embeddings.size()[0] != samples {
         let size = embeddings.size();
-        return Err(Error::other(format!("embeddings of shape {size:?} do not go with {samples} labels")));
+        return Err(Error::other(format!("embeddings of shape {size:?} do not match {samples} labels")));
     }
     tch::no_grad(|| {
         let order: Vec<i64> = classes.sorted().iter().map(|&a| a as i64).collect();
@@ -124,7 +124,7 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
             Ok(Vec::try_from(xi.index_select(0, &unsort).to_device(Device::Cpu))?)
         };
         let xi = Xi { pos: host(pos, constants.alpha)?, neg: host(neg, constants.beta)? };
-        // One bad embedding spoils the sums of all others, so ask the embeddings themselves.
+        // One bad embedding spoils the sums of all others, so search the embeddings.
         if xi.pos.iter().chain(&xi.neg).all(|v| v.is_finite()) {
             return Ok(xi);
         }
@@ -137,15 +137,15 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
 struct Pairs<'a> {
     rows: &'a Tensor,
     labels: Tensor,
-    /// For each sample in class order, where its class begins and ends.
+    /// For each sample in class order, the start and end of its class.
     class: Vec<(i64, i64)>,
     constants: &'a Constants,
     tile: i64,
-    /// Room for one tile, used again for each: fresh memory of that size costs page faults.
+    /// Buffer for one tile, reused for each: new memory of that size costs page faults.
     room: Tensor,
-    /// Whether e^{±αS} and e^{±βS} are ordinary f32 numbers, and sums over a tile as well: for unit
-    /// vectors they are unless α or β is very large. If not, every tile is reduced by log-sum-exp,
-    /// which took about 1.6 times as long in all.
+    /// Whether e^{±αS} and e^{±βS}, and their sums over a tile, fit in f32: for unit vectors they do
+    /// unless α or β is very large. If not, every tile is reduced by log-sum-exp, which took about 1.6
+    /// times as long overall.
     plain: bool,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Pairs<'a> {
         let accumulator = || Tensor::full([samples], empty, (Kind::Double, self.rows.device()));
         let (pos, neg) = (accumulator(), accumulator());
         for top in (0..samples).step_by(self.tile as usize) {
-            // β goes into the rows, which are few, instead of every tile.
+            // Multiplies the rows, which are few, by β, instead of every tile.
             let rows = self.rows.narrow(0, top, self.tile.min(samples - top)) * self.constants.beta;
             for left in (top..samples).step_by(self.tile as usize) {
                 self.add_tile(&rows, top, left, &pos, &neg);
@@ -184,7 +184,7 @@ impl<'a> Pairs<'a> {
         (pos + alpha * rho, neg - beta * rho)
     }
 
-    /// Adds e^{-αS} and e^{βS} of one tile; ρ is a common factor and comes in at the end.
+    /// Adds e^{-αS} and e^{βS} of one tile; ρ is a common factor that is applied at the end.
     fn add_tile(&self, rows: &Tensor, top: i64, left: i64, pos: &Tensor, neg: &Tensor) {
         let (height, width) = (rows.size()[0], self.tile.min(self.rows.size()[0] - left));
         let room = self.room.narrow(0, 0, height * width).view([height, width]);
@@ -201,8 +201,8 @@ impl<'a> Pairs<'a> {
         self.reduce(exponent, top, left, top != left, neg);
     }
 
-    /// Adds the positives of a strip that begins at row `first` and column `from`, and leaves none
-    /// but negatives in it.
+    /// Adds the positives of a strip that starts at row `first` and column `from`, and leaves only
+    /// negatives in it.
     fn take_positives(&self, mut strip: Tensor, first: i64, from: i64, on_diagonal: bool, pos: &Tensor) {
         let (height, width) = (strip.size()[0], strip.size()[1]);
         let of_rows = self.labels.narrow(0, first, height).unsqueeze(1);
@@ -218,8 +218,8 @@ impl<'a> Pairs<'a> {
         let _ = strip.masked_fill_(&same, f64::NEG_INFINITY);
     }
 
-    /// Adds exponentials to the sums of their rows and, where `both`, to those of their columns: on
-    /// the diagonal a tile holds each pair twice.
+    /// Adds exponentials to the sums of their rows and, if `both`, of their columns: a tile on the
+    /// diagonal contains each pair twice.
     fn reduce(&self, mut exponent: Tensor, top: i64, left: i64, both: bool, sums: &Tensor) {
         let (height, width) = (exponent.size()[0], exponent.size()[1]);
         let (mut rows, mut columns) = (sums.narrow(0, top, height), sums.narrow(0, left, width));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn single_classes_and_single_samples_have_no_partners() {
+    fn a_single_class_has_no_negatives_and_single_samples_no_positives() {
         let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
         let rows = unit_rows(3, 4, 1.0);
         let one_class = xi(&rows, &Classes::new(&[1, 1, 1]), &constants).unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_embeddings_are_finite() {
+    fn identical_embeddings_have_finite_xi() {
         let rows = Tensor::from_slice(&[1.0f32, 0.0]).repeat([5, 1]);
         let found =
             xi(&rows, &Classes::new(&[0, 0, 1, 1, 1]), &Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }).unwrap();
@@ -329,14 +329,14 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_do_not_fit_are_an_error() {
+    fn shapes_that_do_not_match_the_labels_are_refused() {
         let rows = unit_rows(3, 4, 1.0);
         let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
         assert!(xi(&rows, &Classes::new(&[0, 1]), &constants).unwrap_err().to_string().contains("2 labels"));
     }
 
     #[test]
-    fn negatives_that_cannot_count_are_warned_of() {
+    fn negatives_without_effect_are_warned_about() {
         assert!(Constants { alpha: 2.0, beta: 50.0, rho: 1.0 }.advice().is_some());
         assert!(Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }.advice().is_none());
     }

@@ -1,4 +1,4 @@
-//! Against an independent implementation in NumPy: `tests/golden/weights.py` says how.
+//! Comparison with an independent implementation in NumPy, `tests/golden/weights.py`.
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
@@ -14,7 +14,7 @@ fn furthest(found: &[f64], expected: &[f64]) -> f64 {
 }
 
 #[test]
-fn numbers_agree_with_numpy() {
+fn results_agree_with_numpy() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/weights.safetensors");
     let all: BTreeMap<String, Tensor> = Tensor::read_safetensors(path).unwrap().into_iter().collect();
     for case in [
@@ -43,8 +43,8 @@ fn numbers_agree_with_numpy() {
         let (maw, sdaw) = classes.maw_sdaw(&weights);
         assert!(furthest(&[maw, sdaw], &values("maw_sdaw")) < 1e-14, "{case}");
 
-        // Coordinate descent in random order ends in some coordinate-wise minimum; ours, hardest
-        // first, must not end above their mean.
+        // Coordinate descent in random order ends in some coordinate-wise minimum; the exact solver,
+        // which updates the hardest first, must not end above their mean.
         let solution = exact::solve(&problem, &vec![1.0; weights.len()], 1000, 1e-10, stream(1, "test", 0, 0));
         let value = problem.objective(&solution.weights);
         let others = values("random_order");

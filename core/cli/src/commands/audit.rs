@@ -1,4 +1,4 @@
-//! `curricle audit`: which labels are probably wrong?
+//! `curricle audit`: finds samples that are probably mislabelled.
 
 use super::audit_recipe::{self, Pictures, recipe_text};
 use super::{DeviceArgs, PluginArgs, SetArgs};
@@ -13,58 +13,57 @@ use curricle_recipe::DataRecipe;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Rows of the table of suspects and of that of classes.
+/// Maximum number of rows in the tables of suspects and of classes.
 const ROWS: usize = 10;
 
-/// Find samples that are probably mislabelled, with the label they should have.
+/// Find samples that are probably mislabelled and propose a label for each.
 ///
-/// Looks at the training samples of a finished run, whose data are loaded again through its recipe;
-/// or at your own pictures (`--images`, `--csv`), which it trains on first. Samples are ranked by what
-/// speaks against their label: a low weight, and nearest trusted samples of another class. `audit.csv`
-/// has every sample with all numbers, `audit.html` shows the suspects beside typical members of both
-/// classes.
+/// Audits the training set of a finished run, loading the data again through its recipe, or your own
+/// images (`--images`, `--csv`), on which it trains first. Samples are ranked by the evidence against
+/// their label: a low weight, and nearest trusted neighbours of another class. `audit.csv` lists every
+/// sample with all its values; `audit.html` shows the suspects next to typical members of both classes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of a finished run.
     #[arg(required_unless_present_any = ["images", "csv"])]
     run: Option<PathBuf>,
-    /// Where `audit.csv` and `audit.html` go. Default: the run's folder.
+    /// Folder for `audit.csv` and `audit.html`. Default: the run's folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Suspects in the gallery; the table always has all.
+    /// Maximum number of suspects in the gallery; the table always lists all.
     #[arg(long, default_value_t = 200, value_name = "N")]
     limit: usize,
-    /// Trusted neighbours that vote on each label.
+    /// Number of trusted neighbours that vote on each label.
     #[arg(long, default_value_t = 10, value_name = "K")]
     neighbours: usize,
     #[command(flatten)]
     plugin: PluginArgs,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Print what was found as JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     json: bool,
-    // Headings of help hold for all options after them.
+    // A help heading applies to all options after it.
     #[command(flatten)]
     own: OwnArgs,
     #[command(flatten)]
     apply: ApplyArgs,
 }
 
-/// Pictures without a run.
+/// Images to train on before the audit.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Your own pictures")]
+#[command(next_help_heading = "Your own images")]
 struct OwnArgs {
-    /// A folder with one folder of pictures for each class; trains on them, then audits.
+    /// Train on and audit the images in this folder, which has one subfolder per class.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"], value_parser = super::existing)]
     images: Option<PathBuf>,
-    /// A CSV file of `path,label`, paths relative to it; trains on them, then audits.
+    /// Train on and audit the images in this CSV file of `path,label`; paths are relative to the file.
     #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     csv: Option<PathBuf>,
-    /// Pretrained weights of MobileNet-V2 under torchvision's names: better and quicker on photographs.
+    /// Pretrained MobileNet-V2 weights with torchvision's names; better and faster on photographs.
     #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     weights: Option<PathBuf>,
-    /// Print the recipe that would be trained with, and do nothing else.
+    /// Print the training recipe and exit.
     #[arg(long, conflicts_with = "run")]
     print_recipe: bool,
     #[command(flatten)]
@@ -72,7 +71,7 @@ struct OwnArgs {
     /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER", conflicts_with = "run")]
     runs: PathBuf,
-    /// Train anew, even if the run is finished or half done.
+    /// Train from scratch, even if the run is finished or partly done.
     #[arg(long, conflicts_with = "run")]
     force: bool,
 }
@@ -85,13 +84,13 @@ impl OwnArgs {
         match (&self.images, &self.csv) {
             (Some(folder), _) => Ok(recipe_text(Pictures::Folder(&found(folder)?), weights.as_deref())),
             (None, Some(file)) => Ok(recipe_text(Pictures::List(&found(file)?), weights.as_deref())),
-            (None, None) => Err(Error::usage("name a run, or pictures with `--images` or `--csv`".into())),
+            (None, None) => Err(Error::usage("nothing to audit; name a run, or use `--images` or `--csv`".into())),
         }
     }
 
-    /// Trains, or goes on, or finds that all is done, and returns the run's folder.
+    /// Trains or resumes the run unless it is finished, and returns its folder.
     fn train(&self, text: &str, args: &Args) -> Result<PathBuf> {
-        let folder = tempfile::tempdir().map_err(|e| Error::failed(format!("no temporary folder can be made: {e}")))?;
+        let folder = tempfile::tempdir().map_err(|e| Error::failed(format!("cannot create temporary folder: {e}")))?;
         let path = folder.path().join("audit.toml");
         std::fs::write(&path, text).map_err(Error::file("write", &path))?;
         let experiment = Experiment::load(&path, &self.set.sets, &args.plugin.registry()?)?;
@@ -104,45 +103,45 @@ impl OwnArgs {
             profile: false,
             image_cache: None,
         };
-        let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
+        let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
         let outcome = run::execute(&experiment, &options, &stop)?;
         if outcome.skipped {
-            output::note("trained before; `--force` trains again");
+            output::note("already trained; use `--force` to train again");
         }
         Ok(outcome.folder)
     }
 }
 
-/// How a cleaned list of labels is made.
+/// How to clean the labels.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cleaned labels")]
 struct ApplyArgs {
     /// Write a cleaned list of labels (CSV of `path,label`) that recipes can read.
     #[arg(long, value_name = "FILE")]
     apply: Option<PathBuf>,
-    /// Suspects whose proposed label has at least this share of the votes get it.
+    /// Relabel suspects whose proposed label has at least this share of the votes.
     #[arg(long, default_value_t = 0.9, value_name = "SHARE", requires = "apply", conflicts_with = "no_relabel")]
     relabel_above: f64,
-    /// Give no sample another label.
+    /// Do not relabel any sample.
     #[arg(long, requires = "apply")]
     no_relabel: bool,
-    /// What happens to the other suspects.
+    /// What to do with the other suspects.
     #[arg(long, value_enum, default_value = "keep", value_name = "WHAT", requires = "apply")]
     others: OthersArg,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum OthersArg {
-    /// They keep their label.
+    /// Keep their label.
     Keep,
-    /// They are left out of the list.
+    /// Exclude them from the list.
     Drop,
 }
 
 impl ApplyArgs {
     fn policy(&self) -> Result<Policy> {
         if !(0.0..=1.0).contains(&self.relabel_above) {
-            return Err(Error::usage(format!("`--relabel-above` is a share from 0 to 1, not {}", self.relabel_above)));
+            return Err(Error::usage(format!("`--relabel-above` must be between 0 and 1, is {}", self.relabel_above)));
         }
         let others = match self.others {
             OthersArg::Keep => Others::Keep,
@@ -152,13 +151,13 @@ impl ApplyArgs {
     }
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let policy = args.apply.policy()?;
     let folder = match &args.run {
         Some(_) if !args.own.set.sets.is_empty() => {
             return Err(Error::usage(
-                "`--set` changes what is trained with `--images` or `--csv`; a run is finished".into(),
+                "`--set` applies to training with `--images` or `--csv`, not to a finished run; remove it".into(),
             ));
         }
         Some(run) => run.clone(),
@@ -200,11 +199,11 @@ struct Written<'a> {
     table: &'a Path,
     gallery: &'a Path,
     cleaned: Option<(&'a Path, Cleaned)>,
-    /// What the cleaned labels belong to.
+    /// The data that the cleaned labels belong to.
     data: &'a DataRecipe,
 }
 
-/// How the next recipe reads a cleaned list.
+/// How a recipe reads a cleaned list.
 fn reading(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
     let path = quoted(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
@@ -216,7 +215,7 @@ fn reading(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
     match root {
         Some(root) => format!("data = {{ source = \"csv\", path = {path}, root = {} }}", quoted(root)),
         None if cleaned.dropped > 0 => {
-            "nothing: a list for `noise` must have every sample; use `--others keep`, or a `csv` source".into()
+            "not possible: a list for `noise` must have every sample; use `--others keep`, or a `csv` source".into()
         }
         None => format!("noise = {{ name = \"list\", path = {path}, labels = \"names\" }}"),
     }
@@ -287,7 +286,8 @@ fn show(audit: &Audit, written: &Written, limit: usize) -> Result<()> {
         output::print(&format!("{table}\n"))?;
         let rest = classes.len().saturating_sub(ROWS);
         if rest > 0 {
-            output::note(&format!("and {rest} more classes with suspects"));
+            let classes = if rest == 1 { "class" } else { "classes" };
+            output::note(&format!("and {rest} more {classes} with suspects"));
         }
     }
     if let Some(known) = &audit.known {
@@ -309,15 +309,15 @@ fn show(audit: &Audit, written: &Written, limit: usize) -> Result<()> {
             "cleaned labels: {relabelled} relabelled, {dropped} dropped, {listed} in `{}`{wrong}\n",
             path.display()
         ))?;
-        output::note(&format!("a recipe reads them with: {}", reading(path, cleaned, written.data)));
+        output::note(&format!("to use them in a recipe: {}", reading(path, cleaned, written.data)));
     }
     let shown = if count > limit { format!(" (the first {limit})") } else { String::new() };
     output::note(&format!("gallery{shown}: {}", written.gallery.display()));
-    output::note(&format!("all samples with all numbers: {}", written.table.display()));
+    output::note(&format!("all samples with all values: {}", written.table.display()));
     Ok(())
 }
 
-/// The end of a long path, which tells samples apart.
+/// The end of a long path, which is the part that identifies the sample.
 fn shortened(path: &str) -> String {
     const LONGEST: usize = 40;
     let length = path.chars().count();

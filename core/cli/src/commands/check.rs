@@ -8,22 +8,22 @@ use curricle_record::Exit;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Check recipes and list all that is wrong or doubtful.
+/// Check recipes and list all errors and warnings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The recipes.
+    /// Recipes to check.
     #[arg(required = true, value_name = "RECIPE")]
     recipes: Vec<PathBuf>,
     #[command(flatten)]
     set: SetArgs,
     #[command(flatten)]
     plugin: PluginArgs,
-    /// Print JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Checks every recipe, whatever the others are like.
+/// Checks every recipe, including those after one with errors.
 pub fn run(args: &Args) -> Result<()> {
     let registry = args.plugin.registry()?;
     let mut all_good = true;
@@ -55,11 +55,12 @@ fn verdict(path: &Path, plan: Option<&Plan>, count: usize) -> String {
     let path = path.display();
     let Some(plan) = plan else { return format!("{path}: {count} problem{plural}\n") };
     let trials: usize = plan.searches.iter().flat_map(|search| &search.trials).map(|trial| trial.runs.len()).sum();
+    let trials_plural = if trials == 1 { "" } else { "s" };
     let what = match plan.runs.as_slice() {
         [run] if trials == 0 => run.resolved.short_hash(),
         runs if trials == 0 => format!("{} runs", runs.len()),
-        [_] => format!("1 run after {trials} trials"),
-        runs => format!("{} runs after {trials} trials", runs.len()),
+        [_] => format!("1 run after {trials} trial{trials_plural}"),
+        runs => format!("{} runs after {trials} trial{trials_plural}", runs.len()),
     };
     match count {
         0 => format!("{path}: ok, {what}\n"),

@@ -5,11 +5,11 @@ use crate::{Cli, output};
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-/// Print a shell's completion script.
+/// Print the completion script of a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For example: curricle completions bash > ~/.local/share/bash-completion/completions/curricle")]
 pub struct Args {
-    /// The shell.
+    /// Shell to complete in.
     shell: Shell,
 }
 

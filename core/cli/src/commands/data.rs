@@ -10,10 +10,10 @@ use curricle_engine::progress::ProgressMode;
 use curricle_record::Exit;
 use std::sync::OnceLock;
 
-/// Bad files that are shown before the rest is only counted.
+/// Maximum number of bad files to list; the others are only counted.
 const SHOWN: usize = 50;
 
-/// Look at data sets.
+/// Inspect data sets.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,22 +25,22 @@ enum Command {
     Check(CheckArgs),
 }
 
-/// Check that every file of a recipe's data set exists and decodes.
+/// Check that every file of a recipe's data set exists and can be decoded.
 ///
-/// Ends with exit code 1 if any does not.
+/// Exits with 1 if a file is missing or cannot be decoded.
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// Threads for decoding. Default: one for each core.
+    /// Number of threads for decoding. Default: one per core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Print JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let Command::Check(args) = &args.command;
     let resolved = args.recipe.load(None)?;
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn show(report: &DataReport) -> Result<()> {
-    let mut table = output::table(&["part", "classes", "samples", "smallest class", "largest class"]);
+    let mut table = output::table(&["split", "classes", "samples", "smallest class", "largest class"]);
     for part in &report.parts {
         let numbers = [part.classes, part.samples, part.smallest_class, part.largest_class];
         table.add_row([part.part.to_string()].into_iter().chain(numbers.map(|n| n.to_string())));
@@ -83,9 +83,9 @@ fn show(report: &DataReport) -> Result<()> {
     }
     text += &match (&report.root, report.bad.len()) {
         (None, _) => "this source has no files to check\n".to_string(),
-        (Some(root), 0) => format!("all {} files in `{}` decode\n", report.files, root.display()),
+        (Some(root), 0) => format!("all {} files in `{}` can be decoded\n", report.files, root.display()),
         (Some(root), bad) => format!(
-            "{bad} of {} files in `{}` are bad; mend them, or leave them out with `images.on_bad_image = \"skip\"`\n",
+            "{bad} of {} files in `{}` cannot be used; fix them, or skip them with `images.on_bad_image = \"skip\"`\n",
             report.files,
             root.display()
         ),

@@ -1,20 +1,20 @@
-//! `curricle doctor`: is this machine fit to run, and if not, what to do.
+//! `curricle doctor`: checks whether this machine can run curricle.
 
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::device::DeviceChoice;
 use curricle_engine::doctor;
 
-/// Check versions, devices, threads and disk space, and say what is wrong
+/// Check versions, devices, threads and disk space, and report problems.
 ///
-/// Exits with 1 if something is broken for runs on the CPU, or on the device given with
-/// `--device`; with 0 otherwise.
+/// Exits with 1 if a problem prevents runs on the CPU, or on the device given with `--device`; with
+/// 0 otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Device that has to work: `auto`, `cpu`, `cuda` or `cuda:N`
+    /// Device that must work: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
-    /// Print the report as JSON
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -9,33 +9,33 @@ use curricle_engine::run::{EmbedSource, SavedModel, embed};
 use curricle_engine::track::Counter;
 use std::path::PathBuf;
 
-/// Compute embeddings of pictures with a trained model.
+/// Compute embeddings of images with a trained model.
 ///
-/// The model is the folder of a run, a file in its `checkpoints`, or a file from `curricle export --format
-/// safetensors`. Pictures are seen as in evaluation. The file that comes out holds `embeddings [N, D]` and,
-/// where there are labels, `labels [N]`, which are those of the data without noise; paths and class names
-/// are in its metadata. `curricle eval` reads it.
+/// The model is the folder of a run, a file in its `checkpoints` folder, or a file written by `curricle export
+/// --format safetensors`. Images are transformed as in evaluation. The output file holds `embeddings [N, D]`
+/// and, if the images are labelled, `labels [N]`, the labels before noise is added; paths and class names are
+/// in its metadata. `curricle eval` reads it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run's folder, one of its checkpoints, or an exported model.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
-    /// A folder of pictures (of folders, one for each class, if they have labels), or a list: a CSV
-    /// file of `path,label` or a text file with one path on each line.
+    /// A folder of images (with one subfolder per class if they are labelled), or a list: a CSV file of
+    /// `path,label` or a text file with one path per line.
     #[arg(long, value_name = "PATH", required_unless_present = "data", conflicts_with = "data", value_parser = super::existing)]
     images: Option<PathBuf>,
-    /// The run's own data instead: its training or its test classes.
+    /// Use the run's own training or test classes instead of `--images`.
     #[arg(long, value_enum)]
     data: Option<Data>,
-    /// The safetensors file to write.
+    /// Safetensors file to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Pictures that are computed at once.
+    /// Batch size.
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     batch_size: i64,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Print what was done as JSON.
+    /// Print a summary as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -46,13 +46,13 @@ enum Data {
     Test,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let source = match (&args.images, args.data) {
         (Some(path), _) => EmbedSource::Images(path),
         (None, Some(Data::Train)) => EmbedSource::Train,
         (None, Some(Data::Test)) => EmbedSource::Test,
-        (None, None) => return Err(Error::usage("either `--images` or `--data` is needed".into())),
+        (None, None) => return Err(Error::usage("either `--images` or `--data` is required".into())),
     };
     device::set_threads(args.device.threads)?;
     let device = device::resolve(args.device.device)?;
@@ -64,15 +64,15 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return output::json(&done);
     }
-    let labels = done.classes.map_or("without labels".to_string(), |classes| format!("of {classes} classes"));
+    let labels = done.classes.map_or("unlabelled".to_string(), |classes| format!("classes: {classes}"));
     output::note(&format!(
-        "{} embeddings of {} dimensions {labels} are in `{}`",
+        "wrote embeddings [{}, {}] ({labels}) to `{}`",
         done.samples,
         done.dimensions,
         args.out.display()
     ));
     if done.classes.is_some() {
-        output::note(&format!("how good are they? curricle eval {}", args.out.display()));
+        output::note(&format!("evaluate with: curricle eval {}", args.out.display()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `curricle eval`: how good are embeddings from anywhere?
+//! `curricle eval`: retrieval and clustering metrics of embeddings from a file.
 
 use crate::error::{Error, Result};
 use crate::output;
@@ -9,41 +9,41 @@ use curricle_record::Metrics;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Measure Recall@K, R-precision, MAP@R, NMI and AMI of embeddings
+/// Compute Recall@K, R-precision, MAP@R, NMI and AMI of embeddings.
 ///
 /// The file is a safetensors file with `embeddings [N, D]` (F16, BF16, F32 or F64), `labels [N]`
-/// (integers) and optionally `query [N]` (BOOL or U8): samples marked in `query` search among
-/// those that are not; without it every sample searches all others. Embeddings are compared by
-/// cosine similarity. The numbers do not depend on device or threads.
+/// (integers) and optionally `query [N]` (BOOL or U8): samples marked in `query` are the queries
+/// and the others are the gallery; without it every sample is a query against all others.
+/// Embeddings are compared by cosine similarity. The results do not depend on device or threads.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Safetensors file with the embeddings and labels
+    /// Safetensors file with embeddings and labels.
     #[arg(value_name = "FILE", value_parser = super::existing)]
     file: PathBuf,
-    /// Values of K for Recall@K
+    /// Values of K for Recall@K.
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8")]
     recall: Vec<std::num::NonZeroUsize>,
-    /// Leave out NMI and AMI, which need k-means
+    /// Skip NMI and AMI, which need k-means.
     #[arg(long)]
     no_cluster: bool,
-    /// Restarts of k-means over which NMI and AMI are averaged
+    /// Number of k-means restarts to average NMI and AMI over.
     #[arg(long, value_name = "N", default_value = "3")]
     restarts: std::num::NonZeroUsize,
-    /// Seed of k-means
+    /// Seed of k-means.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`
+    /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
-    /// Number of threads
+    /// Number of CPU threads.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Print JSON; shares are fractions from 0 to 1 there
+    /// Print the results as JSON, with fractions from 0 to 1 instead of percentages.
     #[arg(long)]
     json: bool,
 }
 
-/// Reads the file, evaluates it and prints the numbers.
+/// Reads the file, evaluates it and prints the metrics.
 pub fn run(args: &Args) -> Result<()> {
     let device = device::resolve(args.device)?;
     device::set_threads(args.threads)?;
@@ -89,7 +89,7 @@ fn table(file: &EmbeddingFile, metrics: &Metrics) -> String {
     if let Some(numbers) = table.column_mut(1) {
         numbers.set_cell_alignment(CellAlignment::Right);
     }
-    let protocol = if file.query.is_some() { "searching the gallery" } else { "each searching all other samples" };
+    let protocol = if file.query.is_some() { "each against the gallery" } else { "each against all other samples" };
     let mut text = format!(
         "{} samples of {} classes, {} dimensions; {} queries, {protocol}\n",
         file.labels.len(),
@@ -98,10 +98,10 @@ fn table(file: &EmbeddingFile, metrics: &Metrics) -> String {
         metrics.queries
     );
     if metrics.excluded > 0 {
-        text += &format!("left out: {} queries, because nothing else has their class\n", metrics.excluded);
+        text += &format!("excluded queries: {}, because no other sample has their class\n", metrics.excluded);
     }
     if file.needs_normalising {
-        text += "note: the embeddings did not have norm 1 and were normalised\n";
+        text += "note: the embeddings did not have unit norm and were normalised\n";
     }
     format!("{text}\n{}\n", table.trim_fmt())
 }
@@ -123,19 +123,17 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_in_percent_and_says_what_was_done() {
+    fn the_table_shows_percentages_and_what_was_excluded_and_normalised() {
         let (file, metrics) = example();
         let text = table(&file, &metrics);
-        assert!(
-            text.starts_with("5 samples of 3 classes, 2 dimensions; 4 queries, each searching all other samples\n")
-        );
-        assert!(text.contains("left out: 1 queries") && text.contains("were normalised"), "{text}");
+        assert!(text.starts_with("5 samples of 3 classes, 2 dimensions; 4 queries, each against all other samples\n"));
+        assert!(text.contains("excluded queries: 1") && text.contains("were normalised"), "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert!(rows.contains(&vec!["recall@1", "100.00"]), "{text}");
     }
 
     #[test]
-    fn json_holds_fractions() {
+    fn json_contains_fractions() {
         let (file, metrics) = example();
         let report: serde_json::Value = serde_json::from_str(&json(&file, &metrics).unwrap()).unwrap();
         assert_eq!((&report["recall"]["1"], &report["excluded"]), (&serde_json::json!(1.0), &serde_json::json!(1)));

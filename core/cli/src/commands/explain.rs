@@ -4,12 +4,12 @@ use super::RecipeArgs;
 use crate::error::Result;
 use crate::output;
 
-/// Print a recipe with everything it extends and every default, and where each value comes from.
+/// Print a resolved recipe, including defaults, with the origin of each value.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// Leave out where values come from: the recipe as a run would store it.
+    /// Omit the origins: print the recipe as a run stores it.
     #[arg(long)]
     plain: bool,
 }

@@ -5,22 +5,22 @@ use crate::output;
 use curricle_engine::run::SavedModel;
 use std::path::PathBuf;
 
-/// Write a trained model for use elsewhere.
+/// Export a trained model.
 ///
-/// `torchscript` is a program for libtorch, in Python (`torch.jit.load`) and C++ (`torch::jit::load`):
-/// pictures as f32 `[B, 3, H, W]`, RGB in [0, 1], in (`[B, 1, H, W]` for a network trained on grey ones,
-/// `[B, D]` for one on features); embeddings of length 1 out. The normalisation
-/// that the network expects is part of it. `safetensors` holds the tensors alone, those of the network
-/// under the names torchvision gives them, and in its metadata what is needed to use them.
+/// `torchscript` is a program for libtorch, to be loaded in Python (`torch.jit.load`) or C++
+/// (`torch::jit::load`). Its input is f32 images `[B, 3, H, W]`, RGB in [0, 1] (`[B, 1, H, W]` for a network
+/// trained on grey images, `[B, D]` for one trained on features); its output is embeddings of unit norm. It
+/// includes the normalisation that the network expects. `safetensors` holds the tensors alone, with
+/// torchvision's names for those of the network, and in its metadata the settings needed to use them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run's folder, one of its checkpoints, or a model exported as safetensors.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
-    /// What to write. Default: `safetensors` if the file's name ends so, else `torchscript`.
+    /// Output format. Default: `safetensors` if `--out` has that extension, else `torchscript`.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The file to write.
+    /// File to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -31,17 +31,17 @@ enum Format {
     Safetensors,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let saved = SavedModel::open(&args.model)?;
-    let named_so = args.out.extension().is_some_and(|ending| ending == "safetensors");
-    let format = args.format.unwrap_or(if named_so { Format::Safetensors } else { Format::Torchscript });
+    let is_safetensors = args.out.extension().is_some_and(|extension| extension == "safetensors");
+    let format = args.format.unwrap_or(if is_safetensors { Format::Safetensors } else { Format::Torchscript });
     match format {
         Format::Torchscript => saved.export_torchscript(&args.out)?,
         Format::Safetensors => saved.export_safetensors(&args.out)?,
     }
     let backbone = saved.settings.backbone.name();
     let size = saved.settings.embedding.size;
-    output::note(&format!("`{backbone}` with embeddings of {size} dimensions is in `{}`", args.out.display()));
+    output::note(&format!("wrote `{backbone}` with {size}-dimensional embeddings to `{}`", args.out.display()));
     Ok(())
 }

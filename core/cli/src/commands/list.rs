@@ -5,25 +5,25 @@ use crate::error::{Error, Result};
 use crate::output;
 use curricle_recipe::{Catalogue, Choice, Listing, Schema, Setting, listings, nearest};
 
-/// List what recipes can choose from: losses, samplers, data sources, optimisers and more.
+/// List what recipes can use: losses, samplers, data sources, optimisers and more.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this table of a recipe, with every setting explained, e.g. `loss`.
+    /// Show only this kind, with every setting explained, e.g. `loss`.
     kind: Option<String>,
     #[command(flatten)]
     plugin: PluginArgs,
-    /// Print JSON.
+    /// Print the list as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Prints everything briefly, or one kind at length.
+/// Prints a summary of everything, or one kind in detail.
 pub fn run(args: &Args) -> Result<()> {
     let all = listings(&Schema::of_recipes(&args.plugin.registry()?.components()));
     let Some(wanted) = &args.kind else {
         return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };
     };
-    // `list losses` is as clear as `list loss`.
+    // `list losses` works like `list loss`.
     let is_wanted = |l: &&Listing| l.kind == *wanted || plural(&l.kind) == *wanted;
     let listing = all.iter().find(is_wanted).ok_or_else(|| unknown(wanted, &all))?;
     if args.json { output::json(listing) } else { output::print(&at_length(listing)) }
@@ -36,7 +36,7 @@ fn plural(kind: &str) -> String {
 fn unknown(wanted: &str, all: &[Listing]) -> Error {
     let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
     let hint = nearest(wanted, kinds.iter().copied()).map(|k| format!("did you mean `{k}`? ")).unwrap_or_default();
-    Error::usage(format!("there is nothing called `{wanted}` to list; {hint}there are: {}", kinds.join(", ")))
+    Error::usage(format!("there is no kind `{wanted}`; {hint}there are: {}", kinds.join(", ")))
 }
 
 fn join(listings: &[Listing], show: fn(&Listing) -> String) -> String {
@@ -97,7 +97,7 @@ mod tests {
     use curricle_engine::Registry;
 
     #[test]
-    fn plurals_are_understood() {
+    fn plurals_are_accepted() {
         assert_eq!(plural("loss"), "losses");
         assert_eq!(plural("backbone"), "backbones");
     }

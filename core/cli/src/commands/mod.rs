@@ -32,39 +32,39 @@ use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan};
 use std::path::PathBuf;
 
-/// A file or folder that is to be read: whoever names one that is not there has mistyped it.
+/// Parses the path of an input, which must exist, so that a mistyped path is a usage error.
 fn existing(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
-    if path.exists() { Ok(path) } else { Err("there is no such file or folder".into()) }
+    if path.exists() { Ok(path) } else { Err("no such file or folder".into()) }
 }
 
-/// Libraries named on the command line.
+/// Plugins given on the command line.
 #[derive(Debug, clap::Args)]
 pub struct PluginArgs {
-    /// Load components from a library, as `plugins.paths` in a recipe does; may be repeated.
+    /// Load components from a plugin library, like `plugins.paths` in a recipe; may be repeated.
     #[arg(long = "plugin", value_name = "PATH")]
     plugins: Vec<PathBuf>,
 }
 
 impl PluginArgs {
-    /// The built-in components and those of the libraries.
+    /// The built-in components and those of the plugins.
     pub fn registry(&self) -> Result<Registry> {
         Ok(Registry::with_plugins(&self.plugins)?)
     }
 }
 
-/// Changes to recipes on the command line.
+/// Settings overridden on the command line.
 #[derive(Debug, clap::Args)]
 pub struct SetArgs {
-    /// Change a setting of the recipe, e.g. `--set loss.alpha=3`; may be repeated.
+    /// Override a setting of the recipe, e.g. `--set loss.alpha=3`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
 }
 
-/// A recipe as the command line names and changes it.
+/// A recipe and its overrides.
 #[derive(Debug, clap::Args)]
 pub struct RecipeArgs {
-    /// The recipe.
+    /// Recipe file.
     #[arg(value_name = "RECIPE")]
     path: PathBuf,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub struct RecipeArgs {
 }
 
 impl RecipeArgs {
-    /// The recipe of one run, with further settings over those of the command line.
+    /// The recipe of one run; `more` is applied after the overrides of the command line.
     pub fn load(&self, more: Option<String>) -> Result<Experiment> {
         let sets: Vec<String> = self.set.sets.iter().cloned().chain(more).collect();
         Ok(Experiment::load(&self.path, &sets, &self.plugin.registry()?)?)
@@ -91,13 +91,13 @@ impl RecipeArgs {
     }
 }
 
-/// Where to compute.
+/// Device and threads.
 #[derive(Debug, clap::Args)]
 pub struct DeviceArgs {
-    /// Where to compute: `auto`, `cpu`, `cuda` or `cuda:N`.
+    /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Threads for computing on the CPU. Default: one for each core.
+    /// Number of CPU threads. Default: one per core.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }

@@ -3,7 +3,7 @@
 use super::{plugin_check, plugin_list, plugin_new};
 use crate::error::Result;
 
-/// Look into, try and start libraries with components of your own.
+/// List, check and create plugins: libraries with your own components.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ enum Command {
     New(plugin_new::Args),
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::List(args) => plugin_list::run(args),

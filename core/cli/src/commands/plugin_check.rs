@@ -8,39 +8,39 @@ use curricle_engine::{conformance, plugin};
 use curricle_sdk::Component;
 use std::path::PathBuf;
 
-/// Try components with the conformance suite; fails with the reasons.
+/// Check components with the conformance suite.
 ///
-/// The suite asks whether a component keeps what the SDK demands: settings that agree with their
-/// schema, gradients that agree with finite differences, the same result for the same batch in
-/// another order or with its classes renamed, weights of 1 as if there were none, finite numbers on
-/// the oddest batches, nothing leaked, nothing that leaves the device or waits for it.
+/// The suite checks what the SDK requires of a component: settings that agree with their schema,
+/// gradients that agree with finite differences, the same result when the batch is reordered or its
+/// classes are renamed, weights of 1 that have no effect, finite results on degenerate batches, no
+/// memory leaks, no transfers off the device and no waiting for it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The library; all its components are tried.
+    /// Plugin library; all its components are checked.
     #[arg(required_unless_present = "builtin", conflicts_with = "builtin")]
     path: Option<PathBuf>,
-    /// Try the built-in components instead.
+    /// Check the built-in components instead.
     #[arg(long)]
     builtin: bool,
-    /// Only components of this name.
+    /// Check only components with this name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// A setting of the components tried, e.g. `--set margin=0.5`; may be repeated.
+    /// Override a setting of the components, e.g. `--set margin=0.5`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Leave a check out, e.g. `--except gradient` for a loss that detaches part of its formula; may
-    /// be repeated.
+    /// Skip a check, e.g. `--except gradient` for a loss that detaches part of its formula; may be
+    /// repeated.
     #[arg(long, value_name = "CHECK")]
     except: Vec<String>,
-    /// Device for the checks that need another one than the CPU: `auto`, `cpu`, `cuda` or `cuda:N`.
+    /// Device for the checks that need one other than the CPU: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
-    /// Print JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Prints a table with one line for each check.
+/// Prints a table with one line per check.
 pub fn run(args: &Args) -> Result<()> {
     let known: Vec<_> = curricle_sdk::Kind::ALL.into_iter().flat_map(conformance::names).collect();
     if let Some(unknown) = args.except.iter().find(|name| !known.contains(&name.as_str())) {
@@ -53,10 +53,10 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(only) = &args.only {
         components.retain(|component| component.name == only);
         if components.is_empty() {
-            return Err(Error::usage(format!("there is no component `{only}` to check")));
+            return Err(Error::usage(format!("there is no component `{only}`")));
         }
     }
-    // Before the first tensor: a CUDA library that comes later is not found.
+    // Before the first tensor is created: libtorch does not find a CUDA library that is loaded later.
     let device = device::resolve(args.device)?;
     let mut reports: Vec<_> = components.iter().map(|c| conformance::check(c, &args.sets, device)).collect();
     for report in &mut reports {

@@ -6,18 +6,18 @@ use curricle_engine::plugin::{self, Plugin};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Show what is inside libraries: components, settings, versions, SHA-256.
+/// Show the components, settings, versions and SHA-256 of plugin libraries.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The libraries.
+    /// Plugin libraries.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Print JSON.
+    /// Print the list as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Shows every library, whatever the others are like.
+/// Shows every library, even if others cannot be loaded.
 pub fn run(args: &Args) -> Result<()> {
     let mut refused = Vec::new();
     let mut found = Vec::new();

@@ -7,18 +7,18 @@ use curricle_engine::Registry;
 use curricle_engine::device::libtorch;
 use std::path::{Path, PathBuf};
 
-/// Write a complete plugin to start from: code, a test, and what builds it.
+/// Create a new plugin: example code, a test and build files.
 ///
-/// The plugin stands in a folder of its own, anywhere. It refers to the SDK of the curricle this
-/// program was built from, by its absolute path, so that both always fit together.
+/// The plugin gets its own folder, which may be anywhere. It refers to the SDK that this program was
+/// built from by absolute path, so that the two always match.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Name of the plugin, of its component and of the new folder: letters, digits and `_`.
+    /// Name of the plugin, its component and the new folder: lowercase letters, digits and `_`.
     name: String,
-    /// What it is.
+    /// Kind of component.
     #[arg(long, value_enum, default_value = "loss")]
     kind: Kind,
-    /// What it is written in.
+    /// Programming language.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Lang,
     /// Folder of the SDK [default: `core/sdk` of the source this program was built from].
@@ -55,7 +55,7 @@ macro_rules! template {
     };
 }
 
-/// The files of a new plugin: where they go, and their text.
+/// The files of a new plugin: path and text.
 fn files(kind: Kind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
     match lang {
         Lang::Rust => vec![
@@ -92,17 +92,17 @@ pub fn run(args: &Args) -> Result<()> {
     let name = &args.name;
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !starts_well || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
-        let message = format!("`{name}` cannot be the name of a plugin; use lowercase letters, digits and `_`");
+        let message = format!("`{name}` is not a valid plugin name; use lowercase letters, digits and `_`");
         return Err(Error::usage(message));
     }
     if Registry::built_in().find(args.kind.into(), name).is_some() {
         return Err(Error::usage(format!(
-            "`{name}` is built in, so a plugin of that name would be refused; choose another"
+            "`{name}` is built in, so a plugin with that name would be refused; choose another name"
         )));
     }
     let folder = Path::new(name);
     if folder.exists() {
-        return Err(Error::usage(format!("`{name}` is there already; choose another name or another folder")));
+        return Err(Error::usage(format!("`{name}` already exists; choose another name or another folder")));
     }
     let sdk = sdk(args.sdk.as_deref())?;
     let program = std::env::current_exe().map_err(Error::file("find", "this program"))?;
@@ -130,7 +130,7 @@ fn sdk(given: Option<&Path>) -> Result<PathBuf> {
     match sdk.canonicalize() {
         Ok(sdk) if sdk.join("include/curricle.h").is_file() => Ok(sdk),
         _ => Err(Error::usage(format!(
-            "there is no SDK in `{}`; name `core/sdk` of a checkout of curricle with `--sdk`",
+            "there is no SDK in `{}`; give the path of `core/sdk` in a curricle checkout with `--sdk`",
             sdk.display()
         ))),
     }
@@ -149,8 +149,8 @@ fn next_steps(args: &Args) -> String {
         Lang::Cpp => ("make", "make check", format!("lib{name}.so")),
     };
     format!(
-        "wrote `{name}`; now\n  cd {name}\n  {build}\n  {test}\n  curricle plugin check {library}\nand in a recipe\n  \
-         [plugins]\n  paths = [\"{name}/{library}\"]\n"
+        "created `{name}`; next:\n  cd {name}\n  {build}\n  {test}\n  curricle plugin check {library}\n\
+         and in a recipe:\n  [plugins]\n  paths = [\"{name}/{library}\"]\n"
     )
 }
 
@@ -159,19 +159,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_types() {
+    fn plugin_names_become_type_names() {
         assert_eq!(type_name("hard_pairs"), "HardPairs");
         assert_eq!(type_name("x2"), "X2");
     }
 
     #[test]
-    fn every_template_is_there_and_leaves_no_blank() {
+    fn templates_have_no_unknown_placeholders() {
         for kind in [Kind::Loss, Kind::Sampler, Kind::Weights] {
             for lang in [Lang::Rust, Lang::Cpp] {
                 for (path, text) in files(kind, lang, "x") {
                     let left = ["@name@", "@Type@", "@sdk@", "@libtorch@", "@curricle@"]
                         .iter()
-                        .fold(text.replace("$@", ""), |text, blank| text.replace(blank, ""));
+                        .fold(text.replace("$@", ""), |text, placeholder| text.replace(placeholder, ""));
                     assert!(!left.contains('@'), "{path}");
                 }
             }

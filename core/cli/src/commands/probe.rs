@@ -20,12 +20,12 @@ enum What {
     Weights(probe_weights::Args),
 }
 
-/// What is probed, and on what.
+/// The component to probe, its settings and its input.
 #[derive(Debug, clap::Args)]
 pub struct ProbedArgs {
-    /// Its name; `curricle list` shows all.
+    /// Name of the component; `curricle list` shows all.
     pub name: String,
-    /// One of its settings, such as `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
+    /// Override one of its settings, e.g. `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     #[command(flatten)]
@@ -36,16 +36,16 @@ pub struct ProbedArgs {
     /// Safetensors file to write.
     #[arg(long = "out", value_name = "FILE")]
     pub output: PathBuf,
-    /// Decides all that is drawn, and the start of declared tensors that are not in the input.
+    /// Seed of random draws and of the initial values of declared tensors that are not in the input.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Threads for computing. Default: one for each core.
+    /// Number of CPU threads. Default: one per core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 }
 
 impl ProbedArgs {
-    /// Sets the threads, and gives the known components and all settings of this one.
+    /// Sets the number of threads; returns the registry and the component's settings with defaults.
     pub fn prepare(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
         device::set_threads(self.threads)?;
         let registry = self.plugin.registry()?;

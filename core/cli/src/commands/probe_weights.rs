@@ -6,20 +6,20 @@ use crate::output;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
 use curricle_sdk::Kind;
 
-/// Run one weight update on embeddings from a file, to compare an implementation with a reference.
+/// Run one weight update on embeddings from a file.
 ///
 /// The input holds `embeddings [N,D]` (f32 or f64, used as given), `labels [N]` (i64) and
-/// optionally the starting `weights [N]`, else 1. The output holds, in f64, `weights`, `xi_pos`,
-/// `xi_neg`, `gradient` (of the objective at the result), `objective` (before, after), `maw` and
-/// `sdaw`, as far as the scheme has them.
+/// optionally the initial `weights [N]`, by default 1. The output holds, in f64, `weights` and, if
+/// the scheme has them, `xi_pos`, `xi_neg`, `gradient` (of the objective at the result), `objective`
+/// (before, after), `maw` and `sdaw`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     probed: ProbedArgs,
-    /// The age λ of this update. Default: that of the scheme's first round.
+    /// Age λ of this update. Default: that of the scheme's first round.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     lambda: Option<f64>,
-    /// Print the scheme's numbers as JSON.
+    /// Print the scheme's scalars as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -8,11 +8,10 @@ use curricle_report::figures::Figures;
 use curricle_report::{Comparison, Questions, Selection, Summary, Test, find, format, table};
 use std::path::{Path, PathBuf};
 
-/// Turn runs into tables, figures and a page to read.
+/// Summarise runs in tables, figures and an HTML page.
 ///
 /// Values are means over seeds; methods are compared only where all of them saw the same data,
-/// labels, initial parameters and batches. Folders that hold no finished run are named and left
-/// out.
+/// labels, initial parameters and batches. Folders without a finished run are reported and skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     curricle report runs/robustness* --against ms\n  \
@@ -20,16 +19,16 @@ use std::path::{Path, PathBuf};
     curricle report runs --out report.html --figures figures\n  \
     curricle report runs --by noise.ratio --methods ms,bspml")]
 pub struct Args {
-    /// Run folders, or any folders above them.
+    /// Run folders, or folders that contain them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// How to write the report. Default: by the name of `--out`, else a table.
+    /// Output format. Default: from the extension of `--out`, else `table`.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The same as `--format json`.
+    /// Same as `--format json`.
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write to a file.
+    /// Write the report to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Metrics to show, the main one first, e.g. `recall@1,nmi,map@r,auroc`.
@@ -38,49 +37,49 @@ pub struct Args {
     /// Methods to show, in this order.
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     methods: Vec<String>,
-    /// A case to show; may be repeated.
+    /// Case to show; may be repeated.
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
-    /// Tell cases apart by a setting, such as `noise.ratio`, and not by their names; may be
+    /// Group runs into cases by a setting, e.g. `noise.ratio`, instead of by case name; may be
     /// repeated.
     #[arg(long, value_name = "SETTING")]
     by: Vec<String>,
     /// Test every other method against this one; runs are paired by seed.
     #[arg(long, value_name = "METHOD")]
     against: Option<String>,
-    /// How to test.
+    /// Statistical test.
     #[arg(long, value_enum, default_value = "t", requires = "against")]
     test: TestChoice,
-    /// Compare methods although they differ in this; the report says so.
+    /// Compare methods even if they differ in this; the report notes it.
     #[arg(long, value_enum, value_name = "CONDITION")]
     allow: Option<Allowed>,
-    /// Also draw all figures that the runs can support, as SVG files in this folder.
+    /// Also write all figures that the runs support to this folder, as SVG files.
     #[arg(long, value_name = "FOLDER")]
     figures: Option<PathBuf>,
-    /// Heading of the report. Default: what the names of the runs have in common.
+    /// Title of the report. Default: the common part of the runs' names.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For the terminal.
+    /// Table for the terminal.
     Table,
     /// Markdown.
     Md,
     /// LaTeX with booktabs.
     Latex,
-    /// Every number, one line for each method, case and metric.
+    /// All values, one line per method, case and metric.
     Csv,
-    /// Everything, for programs.
+    /// All data as JSON.
     Json,
-    /// One page with tables, figures, settings and retrievals.
+    /// HTML page with tables, figures, settings and retrievals.
     Html,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TestChoice {
-    /// Paired t test.
+    /// Paired t-test.
     T,
     /// Exact Wilcoxon signed-rank test.
     Wilcoxon,
@@ -90,16 +89,16 @@ enum TestChoice {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Allowed {
-    /// Batches, for methods that come with a sampler of their own.
+    /// Batches, for methods with their own sampler.
     Batches,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let format = chosen_format(args)?;
     let found = find(&args.runs)?;
     for left_out in &found.left_out {
-        output::note(&format!("left out `{}`: {}", left_out.folder.display(), left_out.reason));
+        output::note(&format!("skipped `{}`: {}", left_out.folder.display(), left_out.reason));
     }
     let selection = Selection {
         methods: args.methods.clone(),
@@ -147,7 +146,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The format asked for, or the one that the name of the file suggests.
+/// The format given, or else the one that the extension of `--out` implies.
 fn chosen_format(args: &Args) -> Result<Format> {
     if let Some(format) = args.json.then_some(Format::Json).or(args.format) {
         return Ok(format);
@@ -161,7 +160,7 @@ fn chosen_format(args: &Args) -> Result<Format> {
         "html" | "htm" => Ok(Format::Html),
         "txt" => Ok(Format::Table),
         _ => Err(Error::usage(format!(
-            "the name `{}` does not tell the format; add `--format table|md|latex|csv|json|html`",
+            "cannot tell the format from the name `{}`; add `--format table|md|latex|csv|json|html`",
             path.display()
         ))),
     }

@@ -8,14 +8,14 @@ use curricle_engine::run::{self, Outcome, RunOptions};
 use curricle_engine::stop::Stop;
 use std::path::PathBuf;
 
-/// Train from a recipe, evaluate, and log everything for TensorBoard.
+/// Train a model from a recipe, evaluate it and log to TensorBoard.
 ///
-/// A run that was interrupted goes on where it stopped; a finished one is not run again.
+/// An interrupted run resumes where it stopped; a finished run is not repeated.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// The seed, instead of the recipe's.
+    /// Seed; overrides the recipe's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -23,17 +23,17 @@ pub struct Args {
     /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     out: PathBuf,
-    /// Keep decoded pictures in this folder, so that later epochs and runs need not decode them.
+    /// Cache decoded images in this folder, so that later epochs and runs do not decode them again.
     ///
-    /// Results stay the same. A data set takes 3 bytes for each pixel of each picture; the recipe
-    /// can reduce them with `images.shrink`.
+    /// Results stay the same. The cache takes 3 bytes per pixel of each image; set `images.shrink` in
+    /// the recipe to make images smaller.
     #[arg(long, value_name = "FOLDER", env = "CURRICLE_IMAGE_CACHE")]
     image_cache: Option<PathBuf>,
-    /// Begin anew, even if the run is finished or half done.
+    /// Start from scratch, even if the run is finished or partly done.
     #[arg(long)]
     force: bool,
-    /// Say at the end where time went, also in `log.txt`, and for each epoch in TensorBoard. On CUDA
-    /// this waits for the device after every part, which takes time itself.
+    /// Report where time is spent: at the end, in `log.txt`, and per epoch in TensorBoard. On CUDA
+    /// this waits for the device after every part of a step, which itself takes time.
     #[arg(long)]
     profile: bool,
     /// Print the result as JSON.
@@ -41,7 +41,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let experiment = args.recipe.load(args.seed.map(|seed| format!("seed={seed}")))?;
     output::warnings(&experiment.warnings);
@@ -54,12 +54,12 @@ pub fn run(args: &Args) -> Result<()> {
         profile: args.profile,
         image_cache: args.image_cache.clone(),
     };
-    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
+    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let outcome = run::execute(&experiment, &options, &stop)?;
     if args.json { show_json(&outcome) } else { show(&outcome) }
 }
 
-/// The result, with where time went if that was asked for.
+/// The result, with the profile if requested.
 fn show_json(outcome: &Outcome) -> Result<()> {
     let failed = |e: serde_json::Error| Error::failed(e.to_string());
     let mut result = serde_json::to_value(&outcome.result).map_err(failed)?;
@@ -72,7 +72,7 @@ fn show_json(outcome: &Outcome) -> Result<()> {
 fn show(outcome: &Outcome) -> Result<()> {
     let (result, folder) = (&outcome.result, outcome.folder.display());
     if outcome.skipped {
-        output::note("finished before; `--force` runs it again");
+        output::note("already finished; use `--force` to run it again");
     }
     let percent = |value: f64| format!("{:.2}", 100.0 * value);
     let untrained = result.untrained.values();
@@ -85,7 +85,7 @@ fn show(outcome: &Outcome) -> Result<()> {
     if let Some(profile) = &outcome.profile {
         output::print(&format!("\n{profile}"))?;
     }
-    output::note(&format!("{:.1} s; everything is in `{folder}`", result.seconds));
+    output::note(&format!("{:.1} s; results are in `{folder}`", result.seconds));
     output::note(&format!("curves: tensorboard --logdir {folder}"));
     Ok(())
 }

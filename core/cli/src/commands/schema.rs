@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::output;
 use curricle_recipe::{self as recipe, Catalogue};
 
-/// Print the JSON Schema of recipes, for completion and checks in editors.
+/// Print the JSON Schema of recipes, for completion and validation in editors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Editors with a TOML language server (Taplo, Even Better TOML) use it when the first line \
                         of a recipe is `#:schema path/to/schema.json`.")]

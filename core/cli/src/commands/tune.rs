@@ -3,19 +3,18 @@
 use super::bench;
 use crate::error::Result;
 
-/// Search the settings that a recipe's `[tune]` names on validation classes, then run with the
-/// chosen ones.
+/// Search the settings in a recipe's `[tune]` on validation classes, then run with the best ones.
 ///
-/// The same as `bench` for a recipe with a `[tune]`, with the same options. Trials are ordinary
-/// runs: finished ones are not run again, interrupted ones go on. What was tried and chosen is
-/// written to `tune.json` in the folder of the recipe's name.
+/// Same as `bench` for a recipe with a `[tune]` table, with the same options. Trials are ordinary
+/// runs: finished trials are skipped, interrupted ones resume. All trials and the chosen settings are
+/// written to `tune.json` in the folder named after the recipe.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     bench: bench::Args,
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     bench::tune(&args.bench)
 }

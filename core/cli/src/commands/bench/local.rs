@@ -1,4 +1,4 @@
-//! Runs as children of this process.
+//! `--launcher local`: runs as child processes.
 
 use super::{Args, devices, show, title};
 use crate::error::{Error, Result};
@@ -11,17 +11,17 @@ use curricle_record::Exit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Carries everything out: first the trials of searches, then the runs to compare.
+/// Runs everything: first the trials of searches, then the runs to compare.
 pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let slots = devices::slots(args)?;
     let options = PoolOptions {
-        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program: {e}")))?,
+        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program's path: {e}")))?,
         out: args.out.clone(),
         threads: devices::threads(args, slots.len()),
         slots,
         force: args.force,
     };
-    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))?;
+    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
     let mut reporter = Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0 };
@@ -51,23 +51,23 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     conclude(&plan, &finished, &stop, &args.out)
 }
 
-/// Says what was chosen.
+/// Prints the settings that the searches chose.
 fn announce(record: &TuneRecord) {
     for search in &record.searches {
         let case = search.case.as_ref().map_or_else(String::new, |case| format!(" ({case})"));
-        let who = format!("{}{case}", search.method);
+        let name = format!("{}{case}", search.method);
         match &search.chosen {
-            Some(chosen) => output::note(&format!("{who}: chosen {}", show::settings(chosen))),
-            None if search.is_over() => output::note(&format!("{who}: every trial failed")),
+            Some(chosen) => output::note(&format!("{name}: chose {}", show::settings(chosen))),
+            None if search.is_over() => output::note(&format!("{name}: every trial failed")),
             None => {}
         }
     }
 }
 
-/// Says what goes on, one line for each run that ends.
+/// Reports progress, with one line per finished run.
 struct Reporter {
     progress: BenchProgress,
-    /// Runs of earlier calls.
+    /// Number of runs in earlier calls.
     offset: usize,
 }
 
@@ -99,7 +99,7 @@ impl Reporter {
             Ok(result) => {
                 let recall =
                     result.trained.recall.get(&1).map_or_else(String::new, |r| format!("R@1 {:.2} %", 100.0 * r));
-                let before = if run.skipped { "finished before" } else { "" };
+                let before = if run.skipped { "already finished" } else { "" };
                 format!("{recall}  {:.1} s  {before}", result.seconds)
             }
             Err(error) if error.exit() == Exit::Interrupted => "interrupted".into(),
@@ -113,7 +113,7 @@ impl Reporter {
     }
 }
 
-/// The exit code: interrupted before failed before fine.
+/// The outcome of the command: interrupted takes precedence over failed, failed over success.
 fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &Stop, out: &Path) -> Result<()> {
     let interrupted = |run: &BenchOutcome| matches!(&run.result, Err(error) if error.exit() == Exit::Interrupted);
     if stop.requested() || finished.iter().any(interrupted) {
@@ -130,7 +130,7 @@ fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &Stop, out: &Path) -> 
     Err(Error::failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
 }
 
-/// What a run failed of, in one line, and where to read more.
+/// Why a run failed, in one line, and where to read more.
 fn reason(plan: &Plan, run: &BenchOutcome, out: &Path) -> String {
     let planned = &plan.runs[run.index];
     let folder = bench::folder_of(planned, out);

@@ -15,15 +15,15 @@ use curricle_record::RunResult;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Carry out all runs that a recipe's `[sweep]` describes and compare them in one table.
+/// Run all combinations of a recipe's `[sweep]` and compare them in one table.
 ///
-/// Finished runs are not run again, interrupted ones go on where they stopped, and one that fails
-/// does not keep the others from running. Methods with a `[tune]` have their settings searched on
-/// validation classes first.
+/// Finished runs are skipped, interrupted runs resume where they stopped, and a failed run does not
+/// stop the others. Methods with a `[tune]` table first search their settings on validation classes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Runs that another process is working on in the same folder are left to it and waited for, \
-                        so the same bench may be started several times, also on several machines with a shared \
-                        folder. docs/benchmarks.md has more on sweeps, devices, Slurm and searches.")]
+#[command(after_help = "If another process is working on a run in the same folder, this one waits for it instead of \
+                        repeating the run. You can therefore start the same bench several times, even on several \
+                        machines that share a folder. See docs/benchmarks.md for sweeps, devices, Slurm and \
+                        searches.")]
 pub struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
@@ -32,34 +32,33 @@ pub struct Args {
     /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     out: PathBuf,
-    /// Runs at the same time; unless `--threads` says how many each has, threads are divided among
-    /// them. Default: 1, or with `--launcher
-    /// slurm` as many as the cluster allows.
+    /// Number of concurrent runs; the cores are divided among them unless `--threads` is given.
+    /// Default: 1, or with `--launcher slurm` as many as the cluster allows.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,
-    /// Run on each of these devices at the same time, e.g. `cuda:0,cuda:1`.
+    /// Devices to run on concurrently, e.g. `cuda:0,cuda:1`.
     #[arg(long, value_name = "DEVICE,…", value_delimiter = ',', conflicts_with_all = ["device", "jobs"])]
     devices: Vec<DeviceChoice>,
-    /// Runs at the same time on each of `--devices`. Default: 1.
+    /// Number of concurrent runs on each of `--devices`. Default: 1.
     #[arg(long, value_name = "N", requires = "devices", value_parser = at_least_one)]
     per_device: Option<usize>,
-    /// Who carries the runs out.
+    /// How to start the runs.
     #[arg(long, value_enum, default_value = "local")]
     launcher: Launcher,
-    /// Further options for the jobs of `--launcher slurm`, e.g. `"--partition=gpu --gres=gpu:1"`; may
-    /// be repeated.
+    /// Extra `sbatch` options for `--launcher slurm`, e.g. `"--partition=gpu --gres=gpu:1"`; may be
+    /// repeated.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// Only list what would be run, and how far it is.
+    /// List the runs and their states without running anything.
     #[arg(long, conflicts_with_all = ["status", "collect"])]
     dry_run: bool,
-    /// Only tell how every run stands, from the folder alone.
+    /// Show the state of every run as recorded in the folder, without running anything.
     #[arg(long, conflicts_with_all = ["collect", "force"])]
     status: bool,
-    /// Only compare what is finished, from the folder alone.
+    /// Compare the finished runs in the folder, without running anything.
     #[arg(long, conflicts_with = "force")]
     collect: bool,
-    /// Begin every run anew, even if it is finished or half done.
+    /// Start every run from scratch, even if it is finished or partly done.
     #[arg(long)]
     force: bool,
     /// Print the results as JSON.
@@ -69,29 +68,29 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Launcher {
-    /// This process starts them as its children.
+    /// Run them as child processes.
     Local,
-    /// Nobody: their command lines are printed, for anything that can run them.
+    /// Print the commands instead of running them.
     Print,
-    /// Slurm, as one job array that goes on after its time limit.
+    /// Submit them to Slurm as one job array, which resumes after its time limit.
     Slurm,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number from 1".to_string())
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number and at least 1".to_string())
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     carry_out(args, args.load()?)
 }
 
-/// Carries out a search, and whatever comes with it.
+/// Runs the searches, then the runs with the chosen settings.
 pub fn tune(args: &Args) -> Result<()> {
     let plan = args.load()?;
     if plan.searches.is_empty() {
         return Err(Error::usage(format!(
-            "`{}` has no `[tune]` that says what to search; `curricle run` or `curricle bench` runs it as it is",
+            "`{}` has no `[tune]` table, so there is nothing to search; use `curricle run` or `curricle bench`",
             args.recipe.path.display()
         )));
     }
@@ -103,7 +102,7 @@ fn carry_out(args: &Args, mut plan: Plan) -> Result<()> {
     if !(args.status || args.collect) {
         output::warnings(plan.warnings());
     }
-    // What is to be begun anew has chosen nothing yet.
+    // With `--force` the searches start over, so earlier choices do not apply.
     let record = if args.force { None } else { Some(bench::settle(&mut plan, &args.out)?) };
     if args.status || args.dry_run {
         let standings = standings(&plan, args)?;
@@ -129,21 +128,21 @@ impl Args {
         let refuse = |message: &str| Err(Error::usage(message.into()));
         match self.launcher {
             Launcher::Slurm | Launcher::Print if !self.devices.is_empty() => {
-                refuse("`--devices` is for `--launcher local`; elsewhere every run has one `--device`")
+                refuse("`--devices` requires `--launcher local`; with other launchers, use `--device` for all runs")
             }
             Launcher::Print if self.jobs.is_some() => {
-                refuse("`--jobs` says nothing to `--launcher print`: whoever runs the commands decides")
+                refuse("`--jobs` has no effect with `--launcher print`, which runs nothing; remove it")
             }
             Launcher::Local | Launcher::Print if !self.sbatch.is_empty() => {
-                refuse("`--sbatch` is for `--launcher slurm`")
+                refuse("`--sbatch` requires `--launcher slurm`")
             }
             _ => Ok(()),
         }
     }
 }
 
-/// All runs with whether they are trials: first the trials of all searches, then the runs to
-/// compare. Their places in this list name their recipes in the plan's folder.
+/// All runs and whether each is a trial: first the trials of all searches, then the runs to
+/// compare. A run's index in this list names its recipe in the plan's folder.
 fn jobs(plan: &Plan) -> Vec<(bool, &SweepRun)> {
     let trials = plan.searches.iter().flat_map(|search| &search.trials).flat_map(|trial| &trial.runs);
     trials.map(|run| (true, run)).chain(plan.runs.iter().map(|run| (false, run))).collect()
@@ -154,14 +153,14 @@ fn standings(plan: &Plan, args: &Args) -> Result<Vec<Standing>> {
     jobs(plan).into_iter().map(standing).collect()
 }
 
-/// Compares what is finished.
+/// Compares the finished runs.
 fn collect(args: &Args, plan: &Plan, record: Option<&TuneRecord>) -> Result<()> {
     let states: Vec<_> = plan.runs.iter().map(|run| bench::state_of(run, &args.out)).collect::<Result<_, _>>()?;
     let results: BTreeMap<usize, &RunResult> =
         states.iter().enumerate().filter_map(|(index, state)| Some((index, state.result()?))).collect();
     show::comparison(plan, &results, &BTreeMap::new(), record, args.json)?;
     if results.len() < plan.runs.len() {
-        let message = format!("{} of {} runs are finished; `--status` tells more", results.len(), plan.runs.len());
+        let message = format!("{} of {} runs are finished; use `--status` for details", results.len(), plan.runs.len());
         output::note(&message);
     }
     Ok(())

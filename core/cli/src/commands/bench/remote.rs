@@ -1,4 +1,4 @@
-//! Runs that others carry out.
+//! `--launcher print` and `--launcher slurm`: runs that are started elsewhere.
 
 use super::{Args, jobs, show};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use curricle_record::RunState;
 use serde_json::json;
 use std::path::Path;
 
-/// Prints one command line for each run that is left.
+/// Prints one command for each remaining run.
 pub(super) fn print(args: &Args, plan: &Plan) -> Result<()> {
     let launch = launch(args)?;
     let open = open(plan, args)?;
@@ -23,7 +23,7 @@ pub(super) fn print(args: &Args, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Submits all runs that are left as a job array.
+/// Submits all remaining runs as a job array.
 pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
     let launch = launch(args)?;
     let open = open(plan, args)?;
@@ -41,8 +41,8 @@ pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
     }
     let again =
         |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.path.display(), args.out.display());
-    output::note(&format!("how they stand: {}", again("--status")));
-    output::note(&format!("the comparison: {}", again("--collect")));
+    output::note(&format!("status: {}", again("--status")));
+    output::note(&format!("comparison: {}", again("--collect")));
     say_what_is_left(plan, open.len());
     Ok(())
 }
@@ -55,7 +55,7 @@ pub(super) fn preview(args: &Args, plan: &Plan) -> Result<String> {
     Ok(format!("{}\n\n{}", arrays.join("\n"), submission.script))
 }
 
-/// The runs that nobody has finished or is working on, with their places among all jobs.
+/// The runs that are neither finished nor in progress, with their indices among all jobs.
 fn open<'p>(plan: &'p Plan, args: &Args) -> Result<Vec<(usize, &'p SweepRun)>> {
     let mut open = Vec::new();
     for (place, (_, run)) in jobs(plan).into_iter().enumerate() {
@@ -69,10 +69,10 @@ fn open<'p>(plan: &'p Plan, args: &Args) -> Result<Vec<(usize, &'p SweepRun)>> {
 }
 
 fn launch(args: &Args) -> Result<Launch> {
-    // Others start somewhere else.
+    // The commands may be run from another folder.
     let absolute = |path: &Path| std::path::absolute(path).map_err(Error::file("find", path));
     Ok(Launch {
-        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program: {e}")))?,
+        program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program's path: {e}")))?,
         out: absolute(&args.out)?,
         device: args.device.device.to_string(),
         threads: args.device.threads,
@@ -84,8 +84,8 @@ fn say_what_is_left(plan: &Plan, open: usize) {
     let waiting = plan.runs.iter().filter(|run| run.search.is_some()).count();
     if waiting > 0 {
         let runs = show::runs(waiting);
-        output::note(&format!("{runs} to come after the trials; give the same command again when those are finished"));
+        output::note(&format!("{runs} must wait for the trials; repeat this command when the trials are finished"));
     } else if open == 0 {
-        output::note(&format!("all {} are finished or being run", show::runs(plan.runs.len())));
+        output::note(&format!("nothing to start: {} finished or in progress", show::runs(plan.runs.len())));
     }
 }

@@ -1,4 +1,4 @@
-//! What a bench prints.
+//! Output of `curricle bench`.
 
 use super::{Args, Launcher, jobs, remote};
 use crate::error::Result;
@@ -11,7 +11,7 @@ use curricle_report::{Comparison, Measure, Questions, Summary, format, table};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What would be run.
+/// Prints all runs and their states, for `--dry-run`.
 pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<()> {
     if args.json {
         let one = |((_, run), standing): ((bool, _), &Standing)| {
@@ -38,7 +38,7 @@ pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<(
     output::print(&format!("{table}\n{}\n", counts(standings)))
 }
 
-/// How every run stands.
+/// Prints the state of every run, for `--status`.
 pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
     if as_json {
         let count = |state: StateName| standings.iter().filter(|standing| standing.state == state).count();
@@ -73,7 +73,7 @@ fn counts(standings: &[Standing]) -> String {
     format!("{}: {}", runs(standings.len()), StateName::ALL.iter().filter_map(count).collect::<Vec<_>>().join(", "))
 }
 
-/// What the runs came to, as `curricle report` would tell it, and what was chosen before.
+/// Prints the trials of searches, then the comparison of the runs as in `curricle report`.
 pub(super) fn comparison(
     plan: &Plan,
     results: &BTreeMap<usize, &RunResult>,
