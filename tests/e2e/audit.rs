@@ -1,6 +1,6 @@
-//! `curricle audit` as a person with mislabelled pictures meets it.
+//! `curricle audit` as a person with mislabelled images meets it.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use std::collections::HashMap;
 
 /// A recipe that learns enough in a few seconds to tell most wrong labels.
@@ -115,22 +115,22 @@ fn what_cannot_be_audited_is_refused_with_what_to_do() {
     refused(&["audit", &run], "is not finished");
 }
 
-/// A grey picture of stripes in one of four directions, shifted and with some grain.
+/// A grey image of stripes in one of four directions, shifted and with some grain.
 fn stripes(direction: usize, number: usize) -> Vec<u8> {
-    let mut picture = b"P5 32 32 255 ".to_vec();
+    let mut image = b"P5 32 32 255 ".to_vec();
     let mut grain = 12_345 + 977 * number as u32 + 31 * direction as u32;
     for y in 0..32 {
         for x in 0..32 {
             let along = [x, y, x + y, x + 32 - y][direction] + number;
             grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            picture.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
+            image.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
         }
     }
-    picture
+    image
 }
 
 #[test]
-fn ones_own_pictures_are_trained_on_and_audited() {
+fn ones_own_images_are_trained_on_and_audited() {
     let sandbox = Sandbox::new();
     let classes = ["across", "down", "falling", "rising"];
     for (direction, class) in classes.iter().enumerate() {

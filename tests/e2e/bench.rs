@@ -1,6 +1,6 @@
 //! `curricle bench` as a user meets it.
 
-use curricle_tests::{Printed, Sandbox, find, metrics_lines, program, root, small_recipe};
+use crate::support::{Printed, Sandbox, find, metrics_lines, program, root, small_recipe};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -26,13 +26,6 @@ fn short() -> String {
 
 fn long() -> String {
     small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 100000")
-}
-
-/// A bench that goes on while the test does something else.
-fn start(sandbox: &Sandbox, args: &[&str]) -> Child {
-    let mut command = Command::new(program());
-    command.current_dir(sandbox.path("")).args(args).env("OMP_NUM_THREADS", "1").env("NO_COLOR", "1");
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
 }
 
 /// Waits until something holds.
@@ -133,7 +126,7 @@ fn flags_that_contradict_each_other_are_refused() {
 fn a_stopped_sweep_goes_on_where_it_stopped() {
     let sandbox = sandbox();
     sandbox.write("many.toml", long() + "\n[sweep]\nseeds = [0, 1]\n");
-    let mut bench = start(&sandbox, &["bench", "many.toml", "--jobs", "2"]);
+    let mut bench = sandbox.start(["bench", "many.toml", "--jobs", "2"]);
     wait_until("both runs get on", || {
         let files = find(&sandbox.path("runs"), "metrics.jsonl");
         files.len() == 2 && metrics_lines(&sandbox.path("runs")) > 60
@@ -153,10 +146,10 @@ fn a_stopped_sweep_goes_on_where_it_stopped() {
 fn ctrl_c_on_a_terminal_lets_every_run_write_its_checkpoint() {
     let sandbox = sandbox();
     sandbox.write("many.toml", long() + "\n[sweep]\nseeds = [0, 1]\n");
-    // As a terminal does: to all processes of the foreground group, which is a group of its own here.
-    let mut command = Command::new("setsid");
-    command.arg(program()).current_dir(sandbox.path("")).args(["bench", "many.toml", "--jobs", "2"]);
-    let mut bench = command.env("OMP_NUM_THREADS", "1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // A terminal sends the signal to all processes of the foreground group, for which `setsid` makes a new one here.
+    let program = program().to_str().unwrap();
+    let mut command = sandbox.command("setsid", [program, "bench", "many.toml", "--jobs", "2"]);
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("both runs get on", || {
         find(&sandbox.path("runs"), "metrics.jsonl").len() == 2 && metrics_lines(&sandbox.path("runs")) > 60
     });
@@ -175,7 +168,7 @@ fn two_benches_in_one_folder_share_the_work() {
     let sandbox = sandbox();
     let more = small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 6") + "\n[sweep]\nseeds = 3\n";
     sandbox.write("many.toml", more);
-    let mut first = start(&sandbox, &["bench", "many.toml"]);
+    let mut first = sandbox.start(["bench", "many.toml"]);
     wait_until("the first run is begun", || !find(&sandbox.path("runs"), "metrics.jsonl").is_empty());
     let second = sandbox.curricle(["bench", "many.toml"]).assert().success();
     assert!(second.stderr_text().contains("another process is working on it"), "{}", second.stderr_text());

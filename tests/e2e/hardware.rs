@@ -1,6 +1,6 @@
 //! How a run computes: short numbers, where time goes, too little memory.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe, unwrapped};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe, unwrapped};
 use serde_json::Value;
 
 fn sandbox() -> Sandbox {

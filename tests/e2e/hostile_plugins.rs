@@ -1,9 +1,9 @@
 //! Broken and hostile libraries: every one is an error that names the file, the component and the
 //! cause, and none brings the program down.
 
+use crate::support::plugins::{raw, rust_plugin, throws};
+use crate::support::{Printed, Sandbox};
 use assert_cmd::assert::Assert;
-use curricle_tests::plugins::{raw, rust_plugin, throws};
-use curricle_tests::{Printed, Sandbox};
 use std::path::Path;
 
 fn text(path: &Path) -> &str {

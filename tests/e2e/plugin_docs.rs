@@ -1,7 +1,7 @@
 //! The pages about plugins say what is true: their code is that of the examples, which other tests
 //! build, and their tables are those of the header.
 
-use curricle_tests::root;
+use crate::support::root;
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("cannot read `{path}`: {e}"))

@@ -1,7 +1,7 @@
 //! Plugins as a user meets them: the examples are built, looked into, checked, trained with.
 
-use curricle_tests::plugins::{build_rust_plugin, circle_cpp, rust_plugin};
-use curricle_tests::{Printed, Sandbox, root};
+use crate::support::plugins::{build_rust_plugin, circle_cpp, rust_library, rust_plugin};
+use crate::support::{Printed, Sandbox};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ fn a_new_rust_plugin_builds_and_passes_its_own_tests_and_the_suite() {
         assert!(again.contains("is there already"), "{again}");
         build_rust_plugin(&sandbox.path(&name), &["test", "--release"]);
         build_rust_plugin(&sandbox.path(&name), &["build", "--release"]);
-        let library = root().join(format!("target/release/lib{name}.so"));
+        let library = rust_library(&name);
         let checked = sandbox.curricle(["plugin", "check", text(&library)]).assert();
         let shown = checked.stdout_text();
         assert!(!shown.contains("FAILED"), "{shown}");

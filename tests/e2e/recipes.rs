@@ -1,6 +1,6 @@
 //! The recipes that come with the program.
 
-use curricle_tests::{Printed, Sandbox, root};
+use crate::support::{Printed, Sandbox, root};
 use std::path::{Path, PathBuf};
 
 /// All recipes below a folder, without those that others only build on.

@@ -1,6 +1,6 @@
 //! `curricle report` as a user meets it.
 
-use curricle_tests::{Printed, Sandbox, small_recipe};
+use crate::support::{Printed, Sandbox, small_recipe};
 
 /// Two methods, two seeds, in a sandbox of their own.
 fn sandbox() -> Sandbox {
@@ -61,7 +61,7 @@ fn runs_under_other_conditions_are_refused_and_unfinished_ones_named() {
     let by = sandbox.curricle(["report", "runs", "--by", "noise.ratio", "--figures", "figures"]).assert().success();
     assert!(by.stdout_text().contains("noise.ratio = 0.4"), "{}", by.stdout_text());
 
-    let run = curricle_tests::run_folder(&sandbox.path("runs/other"));
+    let run = crate::support::run_folder(&sandbox.path("runs/other"));
     std::fs::remove_file(run.join("result.json")).unwrap();
     let rest = sandbox.curricle(["report", "runs"]).assert().success();
     assert!(rest.stderr_text().contains("not finished"), "{}", rest.stderr_text());

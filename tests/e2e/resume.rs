@@ -1,8 +1,8 @@
 //! However a run is cut, it ends as if it had not been.
 
-use curricle_tests::{Sandbox, metrics_lines, program, run_folder, small_recipe, timeless_metrics};
+use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// Everything of a finished run that must not depend on interruptions.
@@ -24,12 +24,6 @@ fn finished(runs: &Path) -> Finished {
 }
 
 const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
-
-fn start(sandbox: &Sandbox) -> Child {
-    let mut command = Command::new(program());
-    command.current_dir(sandbox.path("")).args(RUN).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("the program starts")
-}
 
 /// Waits until the run has written so many lines of metrics, or is over.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
@@ -65,7 +59,7 @@ fn a_run_killed_at_any_moment_ends_the_same() {
     let total = wanted.metrics.len();
     for lines in [1, total / 3, total / 2, 3 * total / 4, total] {
         let sandbox = sandbox("f32");
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, lines);
         signal(&child, "KILL");
         child.wait().unwrap();
@@ -79,7 +73,7 @@ fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
     let wanted = uninterrupted("f32");
     for name in ["INT", "TERM"] {
         let sandbox = sandbox("f32");
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(75), "SIG{name}");
@@ -100,7 +94,7 @@ fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
     for precision in ["bf16", "f16"] {
         let wanted = uninterrupted(precision);
         let sandbox = sandbox(precision);
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, "INT");
         child.wait().unwrap();
@@ -112,7 +106,7 @@ fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
 #[test]
 fn a_run_begun_with_other_data_is_not_gone_on_with() {
     let sandbox = sandbox("f32");
-    let mut child = start(&sandbox);
+    let mut child = sandbox.start(RUN);
     wait_for_lines(&sandbox, &mut child, 20);
     signal(&child, "KILL");
     child.wait().unwrap();

@@ -1,6 +1,6 @@
 //! `curricle run` as a user meets it.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe, timeless_metrics, unwrapped};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::fs::File;
 
 #[test]

@@ -1,6 +1,6 @@
 //! `scripts/setup` as far as it goes without a network: what it refuses, and linking to a libtorch.
 
-use curricle_tests::{Sandbox, libtorch, root};
+use crate::support::{Sandbox, libtorch, root};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::path::Path;

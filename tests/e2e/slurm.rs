@@ -1,7 +1,7 @@
 //! `curricle bench --launcher slurm` against a real Slurm, where there is one.
 
-use curricle_tests::slurm::Slurm;
-use curricle_tests::{Sandbox, find, metrics_lines, program, small_recipe};
+use crate::support::slurm::Slurm;
+use crate::support::{Sandbox, find, metrics_lines, program, small_recipe};
 use serde_json::Value;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! A Slurm of our own: controller and node on this machine, everything in a temporary folder.
+//! A private Slurm: controller and node on this machine, everything in a temporary folder.
 
+use super::skip;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,25 +16,15 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Starts one, or says why not. With `CURRICLE_TEST_SLURM` set it is an error if there is none.
-    ///
-    /// # Panics
-    /// If `CURRICLE_TEST_SLURM` is set and Slurm does not start.
+    /// Starts one, or skips the test where that is impossible.
     pub fn start() -> Option<Self> {
-        match Self::try_start() {
-            Ok(slurm) => Some(slurm),
-            Err(why) if std::env::var_os("CURRICLE_TEST_SLURM").is_some() => panic!("{why}"),
-            Err(why) => {
-                eprintln!("SKIPPED: {why}");
-                None
-            }
-        }
+        Self::try_start().map_err(|why| skip("`bench --launcher slurm`", &why)).ok()
     }
 
     fn try_start() -> Result<Self, String> {
         for program in ["munged", "slurmctld", "slurmd", "sbatch"] {
             if !installed(program) {
-                return Err(format!("`{program}` is not installed; `apt-get install slurm-wlm munge` provides it"));
+                return Err(format!("`{program}` is not installed; `scripts/setup --slurm` installs it"));
             }
         }
         let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0");
