@@ -4,7 +4,7 @@ use crate::support::{Printed, Sandbox, metrics_lines, root, run_folder, skip, ti
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Four classes of four images each, 32 pixels wide: stripes whose direction and colour are the class's.
+/// Four classes of four images each, 32 x 32 pixels: stripes whose direction and colour depend on the class.
 fn write_images(sandbox: &Sandbox) {
     for class in 0..4u32 {
         for sample in 0..4u32 {
@@ -61,7 +61,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Runs the recipe with changes into a folder of its own and returns the run's folder.
+/// Runs the recipe with some settings changed and returns the run's folder.
 fn run(sandbox: &Sandbox, out: &str, sets: &[&str]) -> PathBuf {
     let mut args = vec!["run", "r.toml", "--out", out, "--threads", "1"];
     sets.iter().for_each(|set| args.extend(["--set", set]));
@@ -81,7 +81,7 @@ fn learned(run: &Path) -> Vec<f64> {
 }
 
 #[test]
-fn frozen_features_give_what_a_resting_network_gives() {
+fn precomputed_features_match_a_frozen_network() {
     let sandbox = sandbox();
     let frozen = run(&sandbox, "frozen", &["backbone.frozen=true"]);
     let resting = run(&sandbox, "resting", &["train.head_epochs=2"]);
@@ -99,7 +99,7 @@ fn frozen_features_give_what_a_resting_network_gives() {
 }
 
 #[test]
-fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on_with() {
+fn runs_with_a_frozen_backbone_or_head_epochs_resume_exactly() {
     for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
         let sandbox = sandbox();
         let whole = run(&sandbox, "whole", sets);
@@ -122,7 +122,7 @@ fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on
 }
 
 #[test]
-fn a_model_serves_as_pretrained_weights_and_is_reported() {
+fn a_trained_model_can_be_loaded_as_pretrained_weights() {
     let sandbox = sandbox();
     let first = run(&sandbox, "first", &[]);
     let weights = format!("backbone.weights={}", path(&first.join("model.safetensors")));
@@ -152,7 +152,7 @@ fn embeddings_of_a_run_evaluate_to_its_result() {
     let eval = |file: &str| sandbox.curricle(["eval", file, "--recall", "1,2", "--json"]).assert().success().json();
     assert_eq!(eval("test.safetensors")["recall"], result["trained"]["recall"]);
 
-    // All images by folder; in a list; through an exported model: always the same embeddings.
+    // Images from a folder, from a list and through an exported model have the same embeddings.
     embed(&["--images", "images", "--out", "folder.safetensors"]);
     let listed: String = (0..4).flat_map(|c| (0..4).map(move |s| format!("images/class-{c}/{s}.ppm\n"))).collect();
     sandbox.write("list.txt", listed);
@@ -165,11 +165,11 @@ fn embeddings_of_a_run_evaluate_to_its_result() {
     assert_eq!(folder.len(), 16 * 8);
     assert_eq!(folder, embeddings(&sandbox.path("list.safetensors")));
     assert_eq!(folder, embeddings(&sandbox.path("again.safetensors")));
-    // The second half of the classes tests; batches of another size may round differently.
+    // The second half of the classes is the test set; batches of another size may round differently.
     assert!(apart(&folder[8 * 8..], &embeddings(&sandbox.path("test.safetensors"))) < 1e-5);
 }
 
-/// The largest difference between two lists of one length.
+/// The largest difference between two lists of the same length.
 fn apart(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
@@ -183,7 +183,7 @@ fn embeddings(file: &Path) -> Vec<f32> {
 }
 
 #[test]
-fn what_cannot_be_embedded_or_exported_is_explained() {
+fn embed_and_export_explain_bad_arguments() {
     let sandbox = sandbox();
     let fails = |args: &[&str]| sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
     let no_run = fails(&["embed", "images", "--images", "images", "--out", "x.safetensors"]);
@@ -268,7 +268,7 @@ fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
             (result["trained"].clone(), run_folder(&sandbox.path(&out)))
         };
         let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
-        // Dropping blocks at random draws from the device's own generator.
+        // Stochastic depth draws from the device's own generator.
         if !real && !sets[0].contains("efficientnet") {
             assert_eq!(on_cpu, on_cuda, "{sets:?}");
         }

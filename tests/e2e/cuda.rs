@@ -44,7 +44,7 @@ fn every_method_trains_on_cuda() {
 }
 
 #[test]
-fn training_on_the_stand_in_device_equals_the_cpu() {
+fn training_on_the_stand_in_device_equals_training_on_the_cpu() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("bspml", "balanced_self_paced"));
     let on = |device: &str| {
@@ -55,7 +55,7 @@ fn training_on_the_stand_in_device_equals_the_cpu() {
     assert_eq!(on("cpu"), on("cuda"));
 }
 
-/// Training on images in files with a network in short numbers; 24 training images.
+/// Training on images with a network in bf16; 24 training images.
 fn images_recipe(loss: &str, weights: &str) -> String {
     format!(
         r#"
@@ -90,7 +90,7 @@ recall_at = [1]
 }
 
 #[test]
-fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_step() {
+fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
     let sandbox = Sandbox::new();
     sandbox.write_images("images", 8, 6);
     for (loss, weights) in METHODS {
@@ -98,7 +98,7 @@ fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_s
         let run = |name: &str, sets: &[&str]| {
             let out = format!("{loss}-{name}");
             let mut args = vec!["run", "images.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
-            // How often k-means reads back depends on the embeddings.
+            // How often k-means synchronises depends on the embeddings.
             args.extend(["--set", "eval.cluster=never"]);
             sets.iter().for_each(|set| args.extend(["--set", set]));
             let done = on_cuda(&sandbox, &args).assert().success();
@@ -109,7 +109,7 @@ fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_s
         };
         let rarely = run("rarely", &["train.log_every=1000"]);
         let always = run("always", &["train.log_every=1"]);
-        // Half the batches, the same samples to evaluate and weigh.
+        // Half the batches, the same samples to evaluate and weight.
         let fewer = run("fewer", &["train.log_every=1000", "sampler.classes=4"]);
         if std::env::var_os("CURRICLE_TEST_GPU").is_none() {
             let syncs = |done: &Assert| counter(&done.stderr_text(), "syncs");
@@ -149,7 +149,7 @@ fn a_step_reads_nothing_back_except_what_is_logged() {
 }
 
 #[test]
-fn images_in_files_reach_the_device_without_waiting() {
+fn images_reach_the_device_without_synchronisation() {
     let sandbox = Sandbox::new();
     write_images(&sandbox, 8, 12);
     sandbox.write("small.toml", image_recipe("proxy_anchor", "uniform"));

@@ -10,7 +10,7 @@ fn has_driver(report: &serde_json::Value) -> bool {
 }
 
 #[test]
-fn the_cpu_works_and_the_versions_are_the_wanted_ones() {
+fn the_cpu_works_and_the_versions_match() {
     let sandbox = Sandbox::new();
     let report = sandbox.curricle(["doctor", "--json"]).assert().code(0).json();
     assert_eq!(report["format"], 1);
@@ -21,13 +21,13 @@ fn the_cpu_works_and_the_versions_are_the_wanted_ones() {
 }
 
 #[test]
-fn the_report_for_people_says_the_same() {
+fn the_text_report_says_the_same() {
     let sandbox = Sandbox::new();
     sandbox.curricle(["doctor"]).assert().code(0).stdout(contains("(wanted: 2.13.0)")).stdout(contains("cpu"));
 }
 
 #[test]
-fn a_missing_driver_is_named_when_cuda_is_needed() {
+fn a_missing_driver_is_reported_when_cuda_is_required() {
     let sandbox = Sandbox::new();
     let report = sandbox.curricle(["doctor", "--json"]).assert().json();
     if has_driver(&report) {
@@ -48,7 +48,7 @@ fn a_device_that_does_not_exist_is_bad_usage() {
 }
 
 #[test]
-fn another_number_of_threads_than_a_number_is_broken() {
+fn a_thread_count_that_is_not_a_number_is_reported_as_broken() {
     let broken = Sandbox::new().curricle(["doctor"]).env("OMP_NUM_THREADS", "many").assert().code(1);
     broken.stdout(contains("`OMP_NUM_THREADS` is `many`"));
 }

@@ -1,4 +1,4 @@
-//! Training on images in files.
+//! Training on image files.
 
 use crate::support::images::{image_recipe, write_images};
 use crate::support::{Printed, Sandbox, metrics_lines, run_folder, timeless_metrics};
@@ -16,7 +16,7 @@ fn manifest(sandbox: &Sandbox, runs: &str) -> Value {
 }
 
 #[test]
-fn a_folder_of_images_trains_and_the_same_again() {
+fn training_on_a_folder_of_images_is_reproducible() {
     let sandbox = sandbox();
     let run = |out| sandbox.curricle(["run", "small.toml", "--json", "--out", out]).assert().success().json();
     let (first, second) = (run("a"), run("b"));
@@ -31,7 +31,7 @@ fn a_folder_of_images_trains_and_the_same_again() {
 }
 
 #[test]
-fn data_that_lies_elsewhere_is_the_same_and_data_that_changed_is_not() {
+fn the_data_hash_depends_on_content_and_not_on_location() {
     let sandbox = sandbox();
     let hash = |out: &str, data: &str| {
         let path = format!("data.path={data}");
@@ -46,7 +46,7 @@ fn data_that_lies_elsewhere_is_the_same_and_data_that_changed_is_not() {
 }
 
 #[test]
-fn a_run_that_is_stopped_within_an_epoch_ends_the_same() {
+fn a_run_stopped_within_an_epoch_resumes_exactly() {
     let whole = sandbox();
     let run = ["run", "small.toml", "--threads", "1"];
     whole.curricle(run).assert().success();
@@ -65,7 +65,7 @@ fn a_run_that_is_stopped_within_an_epoch_ends_the_same() {
 }
 
 #[test]
-fn a_bad_image_ends_the_run_with_its_name_or_is_left_out() {
+fn a_bad_image_ends_the_run_or_is_skipped() {
     let sandbox = sandbox();
     let whole = std::fs::read(sandbox.path("images/class 1/3.jpg")).unwrap();
     std::fs::write(sandbox.path("images/class 1/3.jpg"), &whole[..whole.len() / 2]).unwrap();
@@ -90,7 +90,7 @@ fn a_bad_image_ends_the_run_with_its_name_or_is_left_out() {
 }
 
 #[test]
-fn data_check_names_every_bad_file() {
+fn data_check_lists_every_bad_file() {
     let sandbox = sandbox();
     let check = ["data", "check", "small.toml"];
     let good = sandbox.curricle(check).assert().success().stdout_text();
@@ -111,7 +111,7 @@ fn data_check_names_every_bad_file() {
 }
 
 #[test]
-fn a_wrong_path_or_size_is_a_clear_mistake() {
+fn a_wrong_path_or_size_is_reported() {
     let sandbox = sandbox();
     let said =
         |set: &str, code: i32| sandbox.curricle(["run", "small.toml", "--set", set]).assert().code(code).stderr_text();
@@ -122,7 +122,7 @@ fn a_wrong_path_or_size_is_a_clear_mistake() {
 }
 
 #[test]
-fn every_sample_trains_and_tests_without_a_split() {
+fn without_a_split_every_sample_is_used_for_training_and_test() {
     let sandbox = sandbox();
     let run = ["run", "small.toml", "--set", "data.split=none", "--set", "train.epochs=1", "--json"];
     let result = sandbox.curricle(run).assert().success().json();

@@ -152,7 +152,7 @@ pub fn unwrapped(message: &str) -> String {
     message.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A recipe that trains in about a second: few small characters, a narrow network.
+/// A recipe that trains in about a second: few small images, a narrow network.
 pub fn small_recipe(loss: &str, weights: &str) -> String {
     format!(
         r#"

@@ -65,7 +65,7 @@ pub fn raw(fault: &str) -> PathBuf {
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-shared", "-fPIC", "-o"]).arg(&made).arg("-I").arg(root().join("core/sdk/include"));
     if fault.is_empty() {
-        // The header and a correct library compile without a word.
+        // The header and a correct library compile without warnings.
         command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     } else {
         command.args(["-w", &format!("-DFAULT_{fault}")]);

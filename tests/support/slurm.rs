@@ -7,10 +7,10 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest time the daemons may take to come up.
+/// Longest time the daemons may take to start.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A running Slurm; it ends with this value.
+/// A running Slurm; it is stopped when this value is dropped.
 pub struct Slurm {
     folder: TempDir,
 }
@@ -47,14 +47,14 @@ impl Slurm {
         run(Command::new("munged").args(options))?;
         run(&mut slurm.command("slurmctld"))?;
         run(&mut slurm.command("slurmd"))?;
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let state = slurm.command("sinfo").args(["--noheader", "--format=%T"]).output();
             let state = state.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_string()).unwrap_or_default();
             if state == "idle" {
                 return Ok(slurm);
             }
-            if begun.elapsed() > START_LIMIT {
+            if started.elapsed() > START_LIMIT {
                 let log = |name: &str| std::fs::read_to_string(slurm.path(name)).unwrap_or_default();
                 let logs = format!("{}\n{}", log("slurmctld.log"), log("slurmd.log"));
                 return Err(format!("Slurm is installed but does not start here (node is `{state}`):\n{logs}"));
@@ -86,7 +86,7 @@ impl Slurm {
             .map_err(std::io::Error::other)?;
         let host = Command::new("hostname").arg("-s").output()?;
         let host = String::from_utf8_lossy(&host.stdout).trim().to_string();
-        // Both are closed again before Slurm opens them, which is good enough for a test.
+        // Both are free again before Slurm opens them, which is good enough for a test.
         let ports = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
         let [controller, node] = [ports[0].local_addr()?.port(), ports[1].local_addr()?.port()];
         let here = self.folder.path().display();
@@ -111,9 +111,9 @@ impl Drop for Slurm {
                 let _ = Command::new("kill").arg(pid.trim()).output();
             }
         }
-        // They write their state before they leave.
-        let begun = Instant::now();
-        while self.path("slurmctld.pid").exists() && begun.elapsed() < Duration::from_secs(10) {
+        // They write their state before they exit.
+        let started = Instant::now();
+        while self.path("slurmctld.pid").exists() && started.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
