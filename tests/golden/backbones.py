@@ -8,8 +8,8 @@ parameters, so that the test also finds a name that differs from the original. I
 files of weights into pth/.
 
 Weights and images follow a rule that both languages can follow (see `numbers`), so that no weights
-have to be stored. Everything is computed in f64. BN-Inception is not in torchvision: it is written down here a second time, from the
-published layers, without looking at the Rust code.
+have to be stored. Everything is computed in f64. BN-Inception is not in torchvision: it is implemented here a
+second time, from the published layers, independently of the Rust code.
 """
 
 import argparse

@@ -49,7 +49,6 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// An empty folder.
-    #[expect(clippy::new_without_default, reason = "making a folder is not a default")]
     pub fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder can be made") }
     }
