@@ -1,9 +1,9 @@
-//! `curricle audit` as a person with mislabelled pictures meets it.
+//! `curricle audit`: finding and correcting mislabelled images.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use std::collections::HashMap;
 
-/// A recipe that learns enough in a few seconds to tell most wrong labels.
+/// A recipe that learns enough in a few seconds to find most wrong labels.
 fn recipe(loss: &str, weights: &str) -> String {
     small_recipe(loss, weights)
         .replace("classes = 12\nper_class = 10", "classes = 16\nper_class = 20\njitter = 0.5")
@@ -30,7 +30,7 @@ fn rows(text: &str) -> Vec<HashMap<&str, &str>> {
 }
 
 #[test]
-fn wrong_labels_are_found_ranked_shown_and_corrected() {
+fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
     let (sandbox, run) = finished("bspml", "balanced_self_paced");
     let apply = ["audit", &run, "--json", "--apply", "clean.csv", "--relabel-above", "0.6"];
     let report = sandbox.curricle(apply).assert().success().json();
@@ -70,7 +70,7 @@ fn wrong_labels_are_found_ranked_shown_and_corrected() {
         assert!(link.starts_with("data:image/") || ids.contains(&&link[1..]), "{link} leads nowhere");
     }
 
-    // The cleaned labels are read by the next recipe, and what is left wrong is what was said.
+    // The next recipe reads the cleaned labels, and finds as many wrong ones as the report says.
     let cleaned = &report["cleaned"]["counts"];
     assert!(cleaned["wrong_after"].as_f64().unwrap() < 0.5 * cleaned["wrong_before"].as_f64().unwrap(), "{cleaned}");
     let again = recipe("ms", "uniform")
@@ -83,7 +83,7 @@ fn wrong_labels_are_found_ranked_shown_and_corrected() {
 }
 
 #[test]
-fn a_run_without_weights_is_weighed_and_the_output_says_so() {
+fn a_run_without_weights_is_weighted_and_the_output_says_so() {
     let (sandbox, run) = finished("ms", "uniform");
     let said = sandbox.curricle(["audit", &run, "--out", "found", "--limit", "3"]).assert().success();
     let text = said.stdout_text();
@@ -96,9 +96,9 @@ fn a_run_without_weights_is_weighed_and_the_output_says_so() {
 }
 
 #[test]
-fn what_cannot_be_audited_is_refused_with_what_to_do() {
+fn a_run_that_cannot_be_audited_is_refused_with_a_remedy() {
     let (sandbox, run) = finished("ms", "uniform");
-    // Long lines are wrapped in a frame, even within words that have a dash.
+    // Long lines are wrapped in a frame, also at hyphens.
     let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace() && *c != '│').collect::<String>();
     let refused = |args: &[&str], said: &str| {
         let message = sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
@@ -115,22 +115,22 @@ fn what_cannot_be_audited_is_refused_with_what_to_do() {
     refused(&["audit", &run], "is not finished");
 }
 
-/// A grey picture of stripes in one of four directions, shifted and with some grain.
+/// A grey image of stripes in one of four directions, shifted and with some grain.
 fn stripes(direction: usize, number: usize) -> Vec<u8> {
-    let mut picture = b"P5 32 32 255 ".to_vec();
+    let mut image = b"P5 32 32 255 ".to_vec();
     let mut grain = 12_345 + 977 * number as u32 + 31 * direction as u32;
     for y in 0..32 {
         for x in 0..32 {
             let along = [x, y, x + y, x + 32 - y][direction] + number;
             grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            picture.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
+            image.push(if (along / 4).is_multiple_of(2) { 40 } else { 200 } + (grain >> 27) as u8);
         }
     }
-    picture
+    image
 }
 
 #[test]
-fn ones_own_pictures_are_trained_on_and_audited() {
+fn a_folder_of_images_is_trained_on_and_audited() {
     let sandbox = Sandbox::new();
     let classes = ["across", "down", "falling", "rising"];
     for (direction, class) in classes.iter().enumerate() {
@@ -158,7 +158,7 @@ fn ones_own_pictures_are_trained_on_and_audited() {
         assert!(found.is_some_and(|suspect| suspect["proposed"] == proposed), "{path}: {suspects:?}");
     }
 
-    // The cleaned list is data of its own, and nothing is trained twice.
+    // The cleaned list is a data set too, and nothing is trained twice.
     let run = report["run"].as_str().unwrap();
     assert!(sandbox.path(run).join("audit.html").exists());
     let list = ["audit", "--csv", "clean.csv", "--set", "data.root=photos", "--json"];

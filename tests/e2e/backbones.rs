@@ -1,23 +1,23 @@
-//! Networks for pictures from files: weights, frozen features, embeddings and exported models.
+//! Networks for images from files: weights, frozen features, embeddings and exported models.
 
-use curricle_tests::{Printed, Sandbox, root, run_folder, timeless_metrics};
+use crate::support::{Printed, Sandbox, metrics_lines, root, run_folder, skip, timeless_metrics};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Four classes of four pictures each, 32 pixels wide: stripes whose direction and colour are the class's.
-fn write_pictures(sandbox: &Sandbox) {
+/// Four classes of four images each, 32 x 32 pixels: stripes whose direction and colour depend on the class.
+fn write_images(sandbox: &Sandbox) {
     for class in 0..4u32 {
         for sample in 0..4u32 {
-            let mut picture = b"P6\n32 32\n255\n".to_vec();
+            let mut image = b"P6\n32 32\n255\n".to_vec();
             for y in 0..32u32 {
                 for x in 0..32u32 {
                     let along = [x, y, x + y, x + 32 - y][class as usize] + sample;
                     let stripe = if along / 3 % 2 == 0 { 220 } else { 30 };
                     let noise = (x * 7 + y * 13 + sample * 31) % 23;
-                    picture.extend([stripe as u8, (60 * class + noise) as u8, (200 - 5 * noise) as u8]);
+                    image.extend([stripe as u8, (60 * class + noise) as u8, (200 - 5 * noise) as u8]);
                 }
             }
-            sandbox.write(&format!("pictures/class-{class}/{sample}.ppm"), picture);
+            sandbox.write(&format!("images/class-{class}/{sample}.ppm"), image);
         }
     }
 }
@@ -25,7 +25,7 @@ fn write_pictures(sandbox: &Sandbox) {
 const RECIPE: &str = r#"
 [data]
 source = "folder"
-path = "pictures"
+path = "images"
 [images]
 size = 32
 resize = 32
@@ -56,12 +56,12 @@ images = false
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    write_pictures(&sandbox);
+    write_images(&sandbox);
     sandbox.write("r.toml", RECIPE);
     sandbox
 }
 
-/// Runs the recipe with changes into a folder of its own and returns the run's folder.
+/// Runs the recipe with some settings changed and returns the run's folder.
 fn run(sandbox: &Sandbox, out: &str, sets: &[&str]) -> PathBuf {
     let mut args = vec!["run", "r.toml", "--out", out, "--threads", "1"];
     sets.iter().for_each(|set| args.extend(["--set", set]));
@@ -81,7 +81,7 @@ fn learned(run: &Path) -> Vec<f64> {
 }
 
 #[test]
-fn frozen_features_give_what_a_resting_network_gives() {
+fn precomputed_features_match_a_frozen_network() {
     let sandbox = sandbox();
     let frozen = run(&sandbox, "frozen", &["backbone.frozen=true"]);
     let resting = run(&sandbox, "resting", &["train.head_epochs=2"]);
@@ -99,20 +99,14 @@ fn frozen_features_give_what_a_resting_network_gives() {
 }
 
 #[test]
-fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on_with() {
+fn runs_with_a_frozen_backbone_or_head_epochs_resume_exactly() {
     for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
         let sandbox = sandbox();
         let whole = run(&sandbox, "whole", sets);
         let mut args = vec!["run", "r.toml", "--out", "cut", "--threads", "1"];
         sets.iter().for_each(|set| args.extend(["--set", set]));
-        let mut child = Command::new(curricle_tests::program())
-            .current_dir(sandbox.path(""))
-            .args(&args)
-            .stderr(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        while curricle_tests::metrics_lines(&sandbox.path("cut")) < timeless_metrics(&whole).len() / 2
+        let mut child = sandbox.start(args.iter().copied());
+        while metrics_lines(&sandbox.path("cut")) < timeless_metrics(&whole).len() / 2
             && child.try_wait().unwrap().is_none()
         {
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -128,7 +122,7 @@ fn a_run_on_frozen_features_and_a_warm_up_of_the_head_can_be_stopped_and_gone_on
 }
 
 #[test]
-fn a_model_serves_as_pretrained_weights_and_is_reported() {
+fn a_trained_model_can_be_loaded_as_pretrained_weights() {
     let sandbox = sandbox();
     let first = run(&sandbox, "first", &[]);
     let weights = format!("backbone.weights={}", path(&first.join("model.safetensors")));
@@ -158,24 +152,24 @@ fn embeddings_of_a_run_evaluate_to_its_result() {
     let eval = |file: &str| sandbox.curricle(["eval", file, "--recall", "1,2", "--json"]).assert().success().json();
     assert_eq!(eval("test.safetensors")["recall"], result["trained"]["recall"]);
 
-    // All pictures by folder; in a list; through an exported model: always the same embeddings.
-    embed(&["--images", "pictures", "--out", "folder.safetensors"]);
-    let listed: String = (0..4).flat_map(|c| (0..4).map(move |s| format!("pictures/class-{c}/{s}.ppm\n"))).collect();
+    // Images from a folder, from a list and through an exported model have the same embeddings.
+    embed(&["--images", "images", "--out", "folder.safetensors"]);
+    let listed: String = (0..4).flat_map(|c| (0..4).map(move |s| format!("images/class-{c}/{s}.ppm\n"))).collect();
     sandbox.write("list.txt", listed);
     assert_eq!(embed(&["--images", "list.txt", "--out", "list.safetensors"])["classes"], serde_json::Value::Null);
     let export = ["export", run, "--format", "safetensors", "--out", "model.safetensors"];
     sandbox.curricle(export).assert().success();
-    let again = ["embed", "model.safetensors", "--images", "pictures", "--out", "again.safetensors"];
+    let again = ["embed", "model.safetensors", "--images", "images", "--out", "again.safetensors"];
     sandbox.curricle(again).assert().success();
     let folder = embeddings(&sandbox.path("folder.safetensors"));
     assert_eq!(folder.len(), 16 * 8);
     assert_eq!(folder, embeddings(&sandbox.path("list.safetensors")));
     assert_eq!(folder, embeddings(&sandbox.path("again.safetensors")));
-    // The second half of the classes tests; batches of another size may round differently.
+    // The second half of the classes is the test set; batches of another size may round differently.
     assert!(apart(&folder[8 * 8..], &embeddings(&sandbox.path("test.safetensors"))) < 1e-5);
 }
 
-/// The largest difference between two lists of one length.
+/// The largest difference between two lists of the same length.
 fn apart(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
@@ -189,40 +183,55 @@ fn embeddings(file: &Path) -> Vec<f32> {
 }
 
 #[test]
-fn what_cannot_be_embedded_or_exported_is_explained() {
+fn embed_and_export_explain_bad_arguments() {
     let sandbox = sandbox();
     let fails = |args: &[&str]| sandbox.curricle(args.iter().copied()).assert().failure().stderr_text();
-    let no_run = fails(&["embed", "pictures", "--images", "pictures", "--out", "x.safetensors"]);
+    let no_run = fails(&["embed", "images", "--images", "images", "--out", "x.safetensors"]);
     assert!(no_run.contains("is not a run folder"), "{no_run}");
-    let nothing = fails(&["embed", "nothing", "--images", "pictures", "--out", "x.safetensors"]);
+    let nothing = fails(&["embed", "nothing", "--images", "images", "--out", "x.safetensors"]);
     assert!(nothing.contains("nothing"), "{nothing}");
     let run = run(&sandbox, "runs", &["train.epochs=0"]);
-    let no_pictures = fails(&["embed", path(&run), "--images", "nowhere", "--out", "x.safetensors"]);
-    assert!(no_pictures.contains("nowhere"), "{no_pictures}");
+    let no_images = fails(&["embed", path(&run), "--images", "nowhere", "--out", "x.safetensors"]);
+    assert!(no_images.contains("nowhere"), "{no_images}");
     let no_folder = fails(&["export", path(&run), "--out", "no/such/folder/model.pt"]);
     assert!(no_folder.contains("cannot write `no/such/folder/model.pt`"), "{no_folder}");
     assert!(!sandbox.path("x.safetensors").exists());
 }
 
+/// A Python that can import torch: `CURRICLE_TEST_PYTHON`, else the one that `scripts/setup --tests` provides, which
+/// finds torch in `.libtorch`.
+fn python_with_torch() -> Result<PathBuf, String> {
+    let named = std::env::var_os("CURRICLE_TEST_PYTHON").map(PathBuf::from);
+    let python = named.clone().unwrap_or_else(|| root().join(".venv/bin/python"));
+    let shown = python.display();
+    let import = Command::new(&python).args(["-c", "import torch"]).output();
+    let import = import.map_err(|e| format!("`{shown}` does not start ({e}); `scripts/setup --tests` provides it"))?;
+    if import.status.success() {
+        Ok(python)
+    } else if named.is_none() && !root().join(".libtorch/torch/__init__.py").exists() {
+        Err("the libtorch in `.libtorch` has no Python package; set `CURRICLE_TEST_PYTHON` to a Python with torch"
+            .into())
+    } else {
+        let errors = String::from_utf8_lossy(&import.stderr);
+        Err(format!("`{shown}` cannot import torch: {}", errors.lines().last().unwrap_or_default()))
+    }
+}
+
 #[test]
 fn an_exported_model_gives_the_same_embeddings_in_python() {
-    let python = std::env::var("CURRICLE_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
-    let ready = Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|out| out.status.success());
-    if !ready {
-        eprintln!(
-            "skipped: `{python}` has no torch; name one that has with CURRICLE_TEST_PYTHON to try exported models in it"
-        );
-        return;
-    }
+    let python = match python_with_torch() {
+        Ok(python) => python,
+        Err(why) => return skip("an exported model in Python", &why),
+    };
     let sandbox = sandbox();
     for backbone in ["squeezenet1_1", "mobilenet_v2"] {
         let trained = run(&sandbox, backbone, &[&format!("backbone.name={backbone}"), "train.epochs=1"]);
         let run = path(&trained);
-        sandbox.curricle(["embed", run, "--images", "pictures", "--out", "e.safetensors"]).assert().success();
+        sandbox.curricle(["embed", run, "--images", "images", "--out", "e.safetensors"]).assert().success();
         sandbox.curricle(["export", run, "--out", "model.pt"]).assert().success();
         let script = root().join("tests/python/torchscript.py");
         let mut command = Command::new(&python);
-        command.arg(script).args(["model.pt", "pictures"]).current_dir(sandbox.path(""));
+        command.arg(script).args(["model.pt", "images"]).current_dir(sandbox.path(""));
         let output = command.output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
@@ -259,7 +268,7 @@ fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
             (result["trained"].clone(), run_folder(&sandbox.path(&out)))
         };
         let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
-        // Dropping blocks at random draws from the device's own generator.
+        // Stochastic depth draws from the device's own generator.
         if !real && !sets[0].contains("efficientnet") {
             assert_eq!(on_cpu, on_cuda, "{sets:?}");
         }

@@ -1,6 +1,6 @@
-//! `curricle bench` as a user meets it.
+//! `curricle bench`: sweeps, launchers and searches.
 
-use curricle_tests::{Printed, Sandbox, find, metrics_lines, program, root, small_recipe};
+use crate::support::{Printed, Sandbox, find, metrics_lines, program, root, small_recipe};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ const SWEEP: &str = "\n[sweep]\nmethods = [\"ms.toml\", \"bspml.toml\"]\nseeds =
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("many.toml", short() + SWEEP);
-    // What a method extends is replaced by the sweep's own recipe: this one would train for long.
+    // The sweep's recipe replaces what a method extends: this base would train for a long time.
     sandbox.write("base.toml", "[train]\nepochs = 100000\n");
     sandbox.write("ms.toml", "extends = \"base.toml\"\n[loss]\nname = \"ms\"\n");
     let bspml = "extends = \"base.toml\"\n[loss]\nname = \"bspml\"\n[weights]\nname = \"balanced_self_paced\"\n";
@@ -28,18 +28,11 @@ fn long() -> String {
     small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 100000")
 }
 
-/// A bench that goes on while the test does something else.
-fn start(sandbox: &Sandbox, args: &[&str]) -> Child {
-    let mut command = Command::new(program());
-    command.current_dir(sandbox.path("")).args(args).env("OMP_NUM_THREADS", "1").env("NO_COLOR", "1");
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
-}
-
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "never: {what}");
+        assert!(started.elapsed() < Duration::from_secs(120), "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -54,7 +47,7 @@ fn status(sandbox: &Sandbox, recipe: &str) -> Value {
 }
 
 #[test]
-fn a_sweep_runs_everything_once_and_compares_it() {
+fn a_sweep_runs_everything_once_and_compares_the_results() {
     let sandbox = sandbox();
     let listed = sandbox.curricle(["bench", "many.toml", "--dry-run"]).assert().success();
     assert!(listed.stdout_text().contains("8 runs: 8 missing"), "{}", listed.stdout_text());
@@ -96,7 +89,7 @@ fn one_failing_run_does_not_stop_the_others() {
 }
 
 #[test]
-fn mistakes_in_a_sweep_are_all_named() {
+fn all_mistakes_in_a_sweep_are_reported() {
     let sandbox = sandbox();
     let sweep = "\n[sweep]\nmethods = [\"mss.toml\"]\nseeds = [-1]\ncase = []\n";
     sandbox.write("many.toml", small_recipe("ms", "uniform") + sweep);
@@ -109,7 +102,7 @@ fn mistakes_in_a_sweep_are_all_named() {
 }
 
 #[test]
-fn flags_that_contradict_each_other_are_refused() {
+fn contradictory_flags_are_refused() {
     let sandbox = sandbox();
     for (args, message) in [
         (vec!["--devices", "cpu", "--jobs", "2"], "cannot be used with"),
@@ -126,22 +119,22 @@ fn flags_that_contradict_each_other_are_refused() {
         let refused = sandbox.curricle(["bench", "many.toml"].into_iter().chain(args.clone())).assert().code(2);
         assert!(refused.stderr_text().contains(message), "{args:?}: {}", refused.stderr_text());
     }
-    assert!(!sandbox.path("runs").exists(), "nothing was begun");
+    assert!(!sandbox.path("runs").exists(), "nothing was started");
 }
 
 #[test]
-fn a_stopped_sweep_goes_on_where_it_stopped() {
+fn a_stopped_sweep_leaves_its_runs_interrupted() {
     let sandbox = sandbox();
     sandbox.write("many.toml", long() + "\n[sweep]\nseeds = [0, 1]\n");
-    let mut bench = start(&sandbox, &["bench", "many.toml", "--jobs", "2"]);
-    wait_until("both runs get on", || {
+    let mut bench = sandbox.start(["bench", "many.toml", "--jobs", "2"]);
+    wait_until("both runs make progress", || {
         let files = find(&sandbox.path("runs"), "metrics.jsonl");
         files.len() == 2 && metrics_lines(&sandbox.path("runs")) > 60
     });
     let standing = status(&sandbox, "many.toml");
     assert_eq!(standing["counts"]["running"], 2, "{standing}");
     assert!(standing["runs"][0]["epoch"].is_u64(), "{standing}");
-    // To the bench alone, as a job scheduler would.
+    // Only to the bench, as a job scheduler does.
     signal(&bench, "TERM");
     assert_eq!(bench.wait().unwrap().code(), Some(75));
     let standing = status(&sandbox, "many.toml");
@@ -153,11 +146,11 @@ fn a_stopped_sweep_goes_on_where_it_stopped() {
 fn ctrl_c_on_a_terminal_lets_every_run_write_its_checkpoint() {
     let sandbox = sandbox();
     sandbox.write("many.toml", long() + "\n[sweep]\nseeds = [0, 1]\n");
-    // As a terminal does: to all processes of the foreground group, which is a group of its own here.
-    let mut command = Command::new("setsid");
-    command.arg(program()).current_dir(sandbox.path("")).args(["bench", "many.toml", "--jobs", "2"]);
-    let mut bench = command.env("OMP_NUM_THREADS", "1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("both runs get on", || {
+    // A terminal sends the signal to all processes of the foreground group, for which `setsid` makes a new one here.
+    let program = program().to_str().unwrap();
+    let mut command = sandbox.command("setsid", [program, "bench", "many.toml", "--jobs", "2"]);
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("both runs make progress", || {
         find(&sandbox.path("runs"), "metrics.jsonl").len() == 2 && metrics_lines(&sandbox.path("runs")) > 60
     });
     let status = Command::new("kill").args(["-INT", "--", &format!("-{}", bench.id())]).status().unwrap();
@@ -175,14 +168,14 @@ fn two_benches_in_one_folder_share_the_work() {
     let sandbox = sandbox();
     let more = small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 6") + "\n[sweep]\nseeds = 3\n";
     sandbox.write("many.toml", more);
-    let mut first = start(&sandbox, &["bench", "many.toml"]);
-    wait_until("the first run is begun", || !find(&sandbox.path("runs"), "metrics.jsonl").is_empty());
+    let mut first = sandbox.start(["bench", "many.toml"]);
+    wait_until("the first run has started", || !find(&sandbox.path("runs"), "metrics.jsonl").is_empty());
     let second = sandbox.curricle(["bench", "many.toml"]).assert().success();
     assert!(second.stderr_text().contains("another process is working on it"), "{}", second.stderr_text());
     assert!(!second.stderr_text().contains("FAILED"), "{}", second.stderr_text());
     assert!(first.wait().unwrap().success());
     assert_eq!(status(&sandbox, "many.toml")["counts"]["finished"], 3);
-    // Two starts of the same run would have left two files.
+    // Starting the same run twice would have left two files.
     assert_eq!(find(&sandbox.path("runs"), "result.json").len(), 3);
 }
 
@@ -208,7 +201,7 @@ fn runs_are_spread_over_devices() {
 }
 
 #[test]
-fn printed_commands_run_anywhere_and_are_only_for_what_is_left() {
+fn printed_commands_run_anywhere_and_cover_only_unfinished_runs() {
     let sandbox = sandbox();
     sandbox.write("a folder/many.toml", short() + "\n[sweep]\nseeds = 2\n");
     let print = ["bench", "a folder/many.toml", "--launcher", "print", "--out", "my runs"];
@@ -226,7 +219,7 @@ fn printed_commands_run_anywhere_and_are_only_for_what_is_left() {
 }
 
 #[test]
-fn a_method_with_a_search_is_tuned_on_validation_classes_first() {
+fn a_method_with_a_search_is_first_tuned_on_validation_classes() {
     let sandbox = sandbox();
     // A learning rate that fails, one that does nothing, and one that learns.
     let tuned = "[loss]\nname = \"ms\"\n[tune]\ngrid = { optimizer.lr = [1e38, 1e-12, 1e-2] }\n";
@@ -271,7 +264,7 @@ fn a_method_with_a_search_is_tuned_on_validation_classes_first() {
 }
 
 #[test]
-fn the_examples_of_searches_are_as_the_papers_search() {
+fn the_example_searches_match_the_papers() {
     let sandbox = Sandbox::new();
     let recipes = ["rdml", "bspml", "compare"].map(|name| root().join(format!("recipes/tune/{name}.toml")));
     let paths: Vec<_> = recipes.iter().map(|path| path.to_str().unwrap()).collect();

@@ -1,9 +1,9 @@
 //! Runs on CUDA: on the stand-in device, or on a real GPU where there is one and
 //! `CURRICLE_TEST_GPU` is set.
 
+use crate::support::images::{image_recipe, write_images};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use assert_cmd::assert::Assert;
-use curricle_tests::pictures::{picture_recipe, write_pictures};
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe};
 
 const METHODS: [(&str, &str); 9] = [
     ("ms", "uniform"),
@@ -21,10 +21,15 @@ fn on_cuda(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
     if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
         sandbox.curricle(args.iter().copied())
     } else {
-        let mut command = sandbox.curricle_on_fakecuda(args.iter().copied());
-        command.env("FAKECUDA_STATS", "1");
-        command
+        on_fakecuda(sandbox, args)
     }
+}
+
+/// On the stand-in device in any case: it computes as the CPU does and counts transfers.
+fn on_fakecuda(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
+    let mut command = sandbox.curricle_on_fakecuda(args.iter().copied());
+    command.env("FAKECUDA_STATS", "1");
+    command
 }
 
 #[test]
@@ -39,27 +44,24 @@ fn every_method_trains_on_cuda() {
 }
 
 #[test]
-fn training_on_the_stand_in_device_equals_the_cpu() {
-    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
-        return;
-    }
+fn training_on_the_stand_in_device_equals_training_on_the_cpu() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("bspml", "balanced_self_paced"));
     let on = |device: &str| {
         let run = ["run", "small.toml", "--threads", "1", "--device", device, "--json", "--out", device];
-        let result = on_cuda(&sandbox, &run).assert().success().json();
+        let result = on_fakecuda(&sandbox, &run).assert().success().json();
         (result["trained"].clone(), result["final_loss"].clone())
     };
     assert_eq!(on("cpu"), on("cuda"));
 }
 
-/// Training on pictures in files with a network in short numbers; 24 training pictures.
-fn pictures_recipe(loss: &str, weights: &str) -> String {
+/// Training on images with a network in bf16; 24 training images.
+fn images_recipe(loss: &str, weights: &str) -> String {
     format!(
         r#"
 [data]
 source = "folder"
-path = "pictures"
+path = "images"
 [images]
 size = 32
 [backbone]
@@ -88,15 +90,15 @@ recall_at = [1]
 }
 
 #[test]
-fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_step() {
+fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
     let sandbox = Sandbox::new();
-    sandbox.write_pictures("pictures", 8, 6);
+    sandbox.write_images("images", 8, 6);
     for (loss, weights) in METHODS {
-        sandbox.write("pictures.toml", pictures_recipe(loss, weights));
+        sandbox.write("images.toml", images_recipe(loss, weights));
         let run = |name: &str, sets: &[&str]| {
             let out = format!("{loss}-{name}");
-            let mut args = vec!["run", "pictures.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
-            // How often k-means reads back depends on the embeddings.
+            let mut args = vec!["run", "images.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
+            // How often k-means synchronises depends on the embeddings.
             args.extend(["--set", "eval.cluster=never"]);
             sets.iter().for_each(|set| args.extend(["--set", set]));
             let done = on_cuda(&sandbox, &args).assert().success();
@@ -107,7 +109,7 @@ fn every_method_trains_on_files_in_short_numbers_with_one_read_for_each_logged_s
         };
         let rarely = run("rarely", &["train.log_every=1000"]);
         let always = run("always", &["train.log_every=1"]);
-        // Half the batches, the same samples to evaluate and weigh.
+        // Half the batches, the same samples to evaluate and weight.
         let fewer = run("fewer", &["train.log_every=1000", "sampler.classes=4"]);
         if std::env::var_os("CURRICLE_TEST_GPU").is_none() {
             let syncs = |done: &Assert| counter(&done.stderr_text(), "syncs");
@@ -130,16 +132,13 @@ fn counter(printed: &str, name: &str) -> i64 {
 
 #[test]
 fn a_step_reads_nothing_back_except_what_is_logged() {
-    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
-        return;
-    }
     let sandbox = Sandbox::new();
     // 60 samples in batches of 12: five steps an epoch.
     sandbox.write("small.toml", small_recipe("proxy_anchor", "uniform"));
     let transfers = |log_every: &str| {
         let log_every = format!("train.log_every={log_every}");
         let run = ["run", "small.toml", "--device", "cuda", "--set", "train.epochs=1", "--set", &log_every];
-        let printed = on_cuda(&sandbox, &run).assert().success().stderr_text();
+        let printed = on_fakecuda(&sandbox, &run).assert().success().stderr_text();
         (counter(&printed, "d2h_copies"), counter(&printed, "h2d_copies"), counter(&printed, "items"))
     };
     let (rarely, sent, items) = transfers("1000");
@@ -150,13 +149,10 @@ fn a_step_reads_nothing_back_except_what_is_logged() {
 }
 
 #[test]
-fn pictures_in_files_reach_the_device_without_waiting() {
-    if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
-        return;
-    }
+fn images_reach_the_device_without_synchronisation() {
     let sandbox = Sandbox::new();
-    write_pictures(&sandbox, 8, 12);
-    sandbox.write("small.toml", picture_recipe("proxy_anchor", "uniform"));
+    write_images(&sandbox, 8, 12);
+    sandbox.write("small.toml", image_recipe("proxy_anchor", "uniform"));
     let on = |device: &str, epochs: &str| {
         let epochs = format!("train.epochs={epochs}");
         let run = ["run", "small.toml", "--threads", "1", "--device", device, "--set", &epochs];
@@ -171,7 +167,7 @@ fn pictures_in_files_reach_the_device_without_waiting() {
             "--out",
             device,
         ];
-        let done = on_cuda(&sandbox, &[&run[..], &more[..]].concat()).assert().success();
+        let done = on_fakecuda(&sandbox, &[&run[..], &more[..]].concat()).assert().success();
         let result = done.json();
         ((result["trained"].clone(), result["final_loss"].clone()), done.stderr_text())
     };

@@ -1,16 +1,16 @@
 //! `curricle doctor`: what it finds, with and without a (stand-in) CUDA device.
 
-use curricle_tests::{Printed, Sandbox};
+use crate::support::{Printed, Sandbox, skip};
 use predicates::str::contains;
 use serde_json::json;
 
-/// Whether this machine has a driver of its own; then the tests of its absence have no subject.
+/// Whether this machine has an NVIDIA driver.
 fn has_driver(report: &serde_json::Value) -> bool {
     report["cuda"]["driver"] == json!(true)
 }
 
 #[test]
-fn the_cpu_works_and_the_versions_are_the_wanted_ones() {
+fn the_cpu_works_and_the_versions_match() {
     let sandbox = Sandbox::new();
     let report = sandbox.curricle(["doctor", "--json"]).assert().code(0).json();
     assert_eq!(report["format"], 1);
@@ -21,17 +21,17 @@ fn the_cpu_works_and_the_versions_are_the_wanted_ones() {
 }
 
 #[test]
-fn the_report_for_people_says_the_same() {
+fn the_text_report_says_the_same() {
     let sandbox = Sandbox::new();
     sandbox.curricle(["doctor"]).assert().code(0).stdout(contains("(required: 2.13.0)")).stdout(contains("cpu"));
 }
 
 #[test]
-fn a_missing_driver_is_named_when_cuda_is_needed() {
+fn a_missing_driver_is_reported_when_cuda_is_required() {
     let sandbox = Sandbox::new();
     let report = sandbox.curricle(["doctor", "--json"]).assert().json();
     if has_driver(&report) {
-        return;
+        return skip("`doctor` without an NVIDIA driver", "this machine has one");
     }
     assert_eq!(report["auto"], "cpu");
     let failed = sandbox.curricle(["doctor", "--device", "cuda", "--json"]).assert().code(1);
@@ -48,7 +48,7 @@ fn a_device_that_does_not_exist_is_bad_usage() {
 }
 
 #[test]
-fn another_number_of_threads_than_a_number_is_broken() {
+fn a_thread_count_that_is_not_a_number_is_reported_as_broken() {
     let broken = Sandbox::new().curricle(["doctor"]).env("OMP_NUM_THREADS", "many").assert().code(1);
     broken.stdout(contains("`OMP_NUM_THREADS` is `many`"));
 }

@@ -1,6 +1,6 @@
-//! How a run computes: short numbers, where time goes, too little memory.
+//! How a run computes: precision, profile, too little memory.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe, unwrapped};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe, unwrapped};
 use serde_json::Value;
 
 fn sandbox() -> Sandbox {
@@ -24,7 +24,7 @@ fn trained(sandbox: &Sandbox, device: &str, precision: &str) -> (f64, Option<f64
 }
 
 #[test]
-fn short_numbers_train_nearly_as_long_ones_do() {
+fn bf16_and_f16_train_nearly_as_well_as_f32() {
     let sandbox = sandbox();
     for device in ["cpu", "cuda"] {
         let (exact, _) = trained(&sandbox, device, "f32");
@@ -38,7 +38,7 @@ fn short_numbers_train_nearly_as_long_ones_do() {
 }
 
 #[test]
-fn a_profile_says_where_time_went() {
+fn a_profile_shows_where_time_goes() {
     let sandbox = sandbox();
     let shown = sandbox.curricle(["run", "small.toml", "--profile", "--out", "shown"]).assert().success();
     let log = std::fs::read_to_string(run_folder(&sandbox.path("shown")).join("log.txt")).unwrap();
@@ -67,7 +67,7 @@ fn a_profile_says_where_time_went() {
 }
 
 #[test]
-fn too_little_memory_says_what_needs_it_and_keeps_the_checkpoint() {
+fn running_out_of_memory_names_the_cause_and_keeps_the_checkpoint() {
     let sandbox = Sandbox::new();
     let recipe = small_recipe("ms", "uniform").replace("size = 16", "size = 64").replace("width = 4", "width = 64");
     sandbox.write("large.toml", recipe);

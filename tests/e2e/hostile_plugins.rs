@@ -1,9 +1,9 @@
-//! Broken and hostile libraries: every one is an error that names the file, the component and the
-//! cause, and none brings the program down.
+//! Broken and hostile libraries: each gives an error with the file, the component and the cause, and
+//! none crashes the program.
 
+use crate::support::plugins::{raw, rust_plugin, throws};
+use crate::support::{Printed, Sandbox};
 use assert_cmd::assert::Assert;
-use curricle_tests::plugins::{raw, rust_plugin, throws};
-use curricle_tests::{Printed, Sandbox};
 use std::path::Path;
 
 fn text(path: &Path) -> &str {
@@ -16,7 +16,7 @@ fn flat(assert: &Assert) -> String {
     all.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
 }
 
-/// Demands an ordinary failure with these words; a crash has no exit code.
+/// Expects an ordinary failure with these words; a crash has no exit code.
 fn fails_with(assert: &Assert, code: i32, words: &[&str]) {
     let shown = flat(assert);
     let status = assert.get_output().status;
@@ -33,7 +33,7 @@ fn refused(sandbox: &Sandbox, library: &Path, words: &[&str]) {
 }
 
 #[test]
-fn files_that_are_no_libraries_are_refused() {
+fn files_that_are_not_libraries_are_refused() {
     let sandbox = Sandbox::new();
     refused(&sandbox, &sandbox.write("text.so", "hello"), &["is not a dynamic library"]);
     refused(&sandbox, &sandbox.write("empty.so", ""), &["is empty"]);
@@ -50,7 +50,7 @@ fn files_that_are_no_libraries_are_refused() {
 }
 
 #[test]
-fn headers_and_records_that_do_not_fit_are_refused() {
+fn invalid_headers_and_records_are_refused() {
     let sandbox = Sandbox::new();
     for (fault, words) in [
         ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V1`", "export_plugin"]),
@@ -103,7 +103,7 @@ fn run(sandbox: &Sandbox, library: &Path, recipe: &str) -> Assert {
 }
 
 #[test]
-fn a_name_that_is_taken_names_both_sources() {
+fn a_name_clash_reports_both_sources() {
     let sandbox = Sandbox::new();
     let library = raw("BUILT_IN_NAME");
     fails_with(
@@ -126,7 +126,7 @@ fn a_name_that_is_taken_names_both_sources() {
 }
 
 #[test]
-fn a_c_library_that_gives_nothing_is_an_error_in_words() {
+fn a_c_library_that_returns_nothing_is_an_error() {
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
         ("", 1, "gave null instead of the loss"),
@@ -143,7 +143,7 @@ fn a_c_library_that_gives_nothing_is_an_error_in_words() {
 }
 
 #[test]
-fn losses_that_misbehave_end_the_run_in_words() {
+fn misbehaving_losses_end_the_run_with_an_error() {
     let library = rust_plugin("tests/fixtures/hostile", "hostile");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
@@ -168,19 +168,19 @@ fn losses_that_misbehave_end_the_run_in_words() {
     let loss = "name = \"hostile_loss\"\nfault = \"setting\"";
     let assert = run(&sandbox, &library, &recipe(loss, SAMPLER, WEIGHTS));
     fails_with(&assert, 2, &["`loss.fault`: asked to be refused", "refused by `hostile_loss`"]);
-    // Neither is a reason to stop.
+    // Neither of these stops the run.
     for fault in ["panic in drop", "panic in advice"] {
         let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
         run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS)).success();
     }
-    // On another device than the CPU a loss cannot come home.
+    // The loss has to be on the device of the embeddings.
     sandbox.write("r.toml", recipe("name = \"hostile_loss\"\nfault = \"device\"", SAMPLER, WEIGHTS));
     let args = ["run", "r.toml", "--plugin", text(&library), "--force", "--device", "cuda"];
     fails_with(&sandbox.curricle_on_fakecuda(args).assert(), 1, &["libhostile.so", "returned a scalar on Cpu"]);
 }
 
 #[test]
-fn samplers_that_misbehave_end_the_run_in_words() {
+fn misbehaving_samplers_end_the_run_with_an_error() {
     let library = rust_plugin("tests/fixtures/hostile", "hostile");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
@@ -198,7 +198,7 @@ fn samplers_that_misbehave_end_the_run_in_words() {
 }
 
 #[test]
-fn weight_schemes_that_misbehave_end_the_run_in_words() {
+fn misbehaving_weight_schemes_end_the_run_with_an_error() {
     let library = rust_plugin("tests/fixtures/hostile", "hostile");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
@@ -220,7 +220,7 @@ fn weight_schemes_that_misbehave_end_the_run_in_words() {
 }
 
 #[test]
-fn exceptions_of_cpp_end_the_run_in_words() {
+fn cpp_exceptions_end_the_run_with_an_error() {
     let library = throws();
     let sandbox = Sandbox::new();
     for (fault, code, words) in [

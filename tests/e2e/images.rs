@@ -1,13 +1,13 @@
-//! Training on pictures in files.
+//! Training on image files.
 
-use curricle_tests::pictures::{picture_recipe, write_pictures};
-use curricle_tests::{Printed, Sandbox, run_folder, timeless_metrics};
+use crate::support::images::{image_recipe, write_images};
+use crate::support::{Printed, Sandbox, metrics_lines, run_folder, timeless_metrics};
 use serde_json::Value;
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    write_pictures(&sandbox, 8, 6);
-    sandbox.write("small.toml", picture_recipe("bspml", "balanced_self_paced"));
+    write_images(&sandbox, 8, 6);
+    sandbox.write("small.toml", image_recipe("bspml", "balanced_self_paced"));
     sandbox
 }
 
@@ -16,7 +16,7 @@ fn manifest(sandbox: &Sandbox, runs: &str) -> Value {
 }
 
 #[test]
-fn a_folder_of_pictures_trains_and_the_same_again() {
+fn training_on_a_folder_of_images_is_reproducible() {
     let sandbox = sandbox();
     let run = |out| sandbox.curricle(["run", "small.toml", "--json", "--out", out]).assert().success().json();
     let (first, second) = (run("a"), run("b"));
@@ -31,37 +31,30 @@ fn a_folder_of_pictures_trains_and_the_same_again() {
 }
 
 #[test]
-fn data_that_lies_elsewhere_is_the_same_and_data_that_changed_is_not() {
+fn the_data_hash_depends_on_content_and_not_on_location() {
     let sandbox = sandbox();
     let hash = |out: &str, data: &str| {
         let path = format!("data.path={data}");
         let run = ["run", "small.toml", "--set", "train.epochs=1", "--set", &path, "--json", "--out", out];
         sandbox.curricle(run).assert().success().json()["conditions"]["data"].clone()
     };
-    let before = hash("a", "pictures");
-    std::fs::rename(sandbox.path("pictures"), sandbox.path("moved")).unwrap();
+    let before = hash("a", "images");
+    std::fs::rename(sandbox.path("images"), sandbox.path("moved")).unwrap();
     assert_eq!(before, hash("b", "moved"));
     std::fs::copy(sandbox.path("moved/class 0/1.jpg"), sandbox.path("moved/class 0/3.jpg")).unwrap();
     assert_ne!(before, hash("c", "moved"));
 }
 
 #[test]
-fn a_run_that_is_stopped_within_an_epoch_ends_the_same() {
+fn a_run_stopped_within_an_epoch_resumes_exactly() {
     let whole = sandbox();
     let run = ["run", "small.toml", "--threads", "1"];
     whole.curricle(run).assert().success();
     let wanted = timeless_metrics(&run_folder(&whole.path("runs")));
 
     let stopped = sandbox();
-    let mut child = std::process::Command::new(curricle_tests::program())
-        .current_dir(stopped.path(""))
-        .args(run)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    while curricle_tests::metrics_lines(&stopped.path("runs")) < wanted.len() / 3 && child.try_wait().unwrap().is_none()
-    {
+    let mut child = stopped.start(run);
+    while metrics_lines(&stopped.path("runs")) < wanted.len() / 3 && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let asked = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -72,10 +65,10 @@ fn a_run_that_is_stopped_within_an_epoch_ends_the_same() {
 }
 
 #[test]
-fn a_bad_picture_ends_the_run_with_its_name_or_is_left_out() {
+fn a_bad_image_ends_the_run_or_is_skipped() {
     let sandbox = sandbox();
-    let whole = std::fs::read(sandbox.path("pictures/class 1/3.jpg")).unwrap();
-    std::fs::write(sandbox.path("pictures/class 1/3.jpg"), &whole[..whole.len() / 2]).unwrap();
+    let whole = std::fs::read(sandbox.path("images/class 1/3.jpg")).unwrap();
+    std::fs::write(sandbox.path("images/class 1/3.jpg"), &whole[..whole.len() / 2]).unwrap();
     let failed = sandbox.curricle(["run", "small.toml"]).assert().code(1).stderr_text();
     assert!(failed.contains("class 1/3.jpg`: is truncated after"), "{failed}");
 
@@ -91,19 +84,19 @@ fn a_bad_picture_ends_the_run_with_its_name_or_is_left_out() {
     let log = sandbox.read(run_folder(&sandbox.path("skipped")).join("log.txt"));
     assert!(log.contains("skipped: `class 1/3.jpg` is truncated after"), "{log}");
 
-    std::fs::remove_file(sandbox.path("pictures/class 1/3.jpg")).unwrap();
+    std::fs::remove_file(sandbox.path("images/class 1/3.jpg")).unwrap();
     assert_eq!(skipped, run("removed"), "leaving out a file is as if it were not there");
     assert_eq!(manifest(&sandbox, "removed").get("skipped_files"), None);
 }
 
 #[test]
-fn data_check_names_every_bad_file() {
+fn data_check_lists_every_bad_file() {
     let sandbox = sandbox();
     let check = ["data", "check", "small.toml"];
     let good = sandbox.curricle(check).assert().success().stdout_text();
     assert!(good.contains("all 48 files"), "{good}");
-    sandbox.write("pictures/class 2/0.png", "no picture");
-    sandbox.write("pictures/class 5/9.jpg", "");
+    sandbox.write("images/class 2/0.png", "no image");
+    sandbox.write("images/class 5/9.jpg", "");
     let bad = sandbox.curricle(check).assert().code(1).stdout_text();
     assert!(bad.contains("`class 2/0.png`: is not an image in a supported format"), "{bad}");
     assert!(bad.contains("`class 5/9.jpg`: is empty") && bad.contains("2 of 49 files"), "{bad}");
@@ -111,14 +104,14 @@ fn data_check_names_every_bad_file() {
     assert_eq!((&report["files"], &report["parts"][0]["part"]), (&49.into(), &"train".into()));
     assert_eq!(report["bad"][0]["path"], "class 2/0.png");
 
-    sandbox.write("list.csv", "path,label\npictures/class 0/0.png,a\npictures/class 0/none.png,b\n");
+    sandbox.write("list.csv", "path,label\nimages/class 0/0.png,a\nimages/class 0/none.png,b\n");
     let csv = ["--set", "data={source=\"csv\", path=\"list.csv\", split=\"none\"}"];
     let missing = sandbox.curricle(check.into_iter().chain(csv)).assert().code(1).stdout_text();
-    assert!(missing.contains("`pictures/class 0/none.png`: cannot be read: No such file"), "{missing}");
+    assert!(missing.contains("`images/class 0/none.png`: cannot be read: No such file"), "{missing}");
 }
 
 #[test]
-fn a_wrong_path_or_size_is_a_clear_mistake() {
+fn a_wrong_path_or_size_is_reported() {
     let sandbox = sandbox();
     let said =
         |set: &str, code: i32| sandbox.curricle(["run", "small.toml", "--set", set]).assert().code(code).stderr_text();
@@ -129,7 +122,7 @@ fn a_wrong_path_or_size_is_a_clear_mistake() {
 }
 
 #[test]
-fn every_sample_trains_and_tests_without_a_split() {
+fn without_a_split_every_sample_is_used_for_training_and_test() {
     let sandbox = sandbox();
     let run = ["run", "small.toml", "--set", "data.split=none", "--set", "train.epochs=1", "--json"];
     let result = sandbox.curricle(run).assert().success().json();

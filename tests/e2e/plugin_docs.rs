@@ -1,14 +1,14 @@
-//! The pages about plugins say what is true: their code is that of the examples, which other tests
-//! build, and their tables are those of the header.
+//! The pages about plugins are up to date: their code is that of the examples, which other tests
+//! build, and their tables match the header.
 
-use curricle_tests::root;
+use crate::support::root;
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("cannot read `{path}`: {e}"))
 }
 
 #[test]
-fn code_on_the_page_is_the_code_of_the_examples() {
+fn code_on_the_page_matches_the_examples() {
     let page = read("docs/write-a-loss.md");
     let mut found = 0;
     for part in page.split("<!-- file: ").skip(1) {
@@ -22,7 +22,7 @@ fn code_on_the_page_is_the_code_of_the_examples() {
 }
 
 #[test]
-fn the_recipe_on_the_page_names_what_the_example_has() {
+fn the_recipe_on_the_page_matches_the_example() {
     let page = read("docs/write-a-loss.md");
     assert!(page.contains("name = \"circle\"\ngamma = 32"));
     let example = read("examples/circle-rust/src/lib.rs");
@@ -30,7 +30,7 @@ fn the_recipe_on_the_page_names_what_the_example_has() {
 }
 
 #[test]
-fn sizes_and_versions_on_the_page_are_those_of_the_header() {
+fn sizes_and_versions_on_the_page_match_the_header() {
     let (page, header) = (read("docs/abi.md"), read("core/sdk/include/curricle.h"));
     let asserted: Vec<_> = header.lines().filter_map(|line| line.strip_prefix("CURRICLE_ASSERT(sizeof(")).collect();
     assert!(asserted.len() >= 14);

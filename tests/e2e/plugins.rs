@@ -1,7 +1,7 @@
-//! Plugins as a user meets them: the examples are built, looked into, checked, trained with.
+//! Plugins: the examples are built, listed, checked and trained with.
 
-use curricle_tests::plugins::{build_rust_plugin, circle_cpp, rust_plugin};
-use curricle_tests::{Printed, Sandbox, root};
+use crate::support::plugins::{build_rust_plugin, circle_cpp, rust_library, rust_plugin};
+use crate::support::{Printed, Sandbox};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("the path is Unicode")
 }
 
-/// A recipe of a few seconds.
+/// A recipe that trains in a few seconds.
 fn recipe(plugins: &str, loss: &str) -> String {
     format!(
         "[plugins]\npaths = [{plugins}]\n\
@@ -45,7 +45,7 @@ fn json_file(path: &Path) -> Value {
 }
 
 #[test]
-fn what_is_inside_is_listed() {
+fn plugin_list_shows_the_components() {
     let (rust, cpp) = (circle(), circle_cpp());
     let sandbox = Sandbox::new();
     let listed = sandbox.curricle(["plugin", "list", text(&rust), text(&cpp), "--json"]).assert().success().json();
@@ -73,7 +73,7 @@ fn the_examples_pass_the_conformance_suite() {
         let shown = checked.stdout_text();
         checked.success();
         assert!(!shown.contains("FAILED") && shown.contains("same twice        ok"), "{shown}");
-        // On the stand-in device nothing is skipped for want of one.
+        // On the stand-in device the checks that need CUDA run too.
         let checked = sandbox.curricle_on_fakecuda(args).assert();
         let shown = checked.stdout_text();
         checked.success();
@@ -82,7 +82,7 @@ fn the_examples_pass_the_conformance_suite() {
 }
 
 #[test]
-fn a_detached_part_of_a_formula_is_seen_by_the_gradient_check() {
+fn the_gradient_check_detects_a_detached_term() {
     let library = circle();
     let failed = Sandbox::new().curricle(["plugin", "check", text(&library), "--json"]).assert().code(1).json();
     let failures: Vec<_> =
@@ -104,7 +104,7 @@ fn built_in_components_pass_the_conformance_suite() {
 }
 
 #[test]
-fn rust_and_cpp_give_the_numbers_of_the_formula() {
+fn rust_and_cpp_examples_match_the_formula() {
     let sandbox = Sandbox::new();
     // Unit vectors at these angles, two classes of two.
     let angles = [0.0f64, 0.4, 1.0, 2.5];
@@ -149,10 +149,10 @@ fn circle_by_hand(angles: &[f64], labels: &[i64], m: f64, gamma: f64) -> f64 {
 }
 
 #[test]
-fn a_recipe_trains_with_a_plugin_and_records_it() {
+fn a_run_with_a_plugin_records_the_plugin() {
     let library = circle();
     let sandbox = Sandbox::new();
-    // Relative to the recipe, not to where the command is typed.
+    // Relative to the recipe, not to the working directory.
     std::fs::create_dir(sandbox.path("lib")).unwrap();
     std::fs::copy(&library, sandbox.path("lib/libcircle.so")).unwrap();
     sandbox.write("recipes/circle.toml", recipe("\"../lib/libcircle.so\"", "name = \"circle\"\ngamma = 32"));
@@ -180,14 +180,14 @@ fn a_recipe_trains_with_a_plugin_and_records_it() {
 }
 
 #[test]
-fn a_changed_plugin_is_refused_for_a_run_that_stands_half_done() {
+fn an_unfinished_run_is_not_resumed_with_a_changed_plugin() {
     let sandbox = Sandbox::new();
     let library = sandbox.path("libcircle.so");
     std::fs::copy(circle(), &library).unwrap();
     sandbox.write("circle.toml", recipe("\"libcircle.so\"", "name = \"circle\""));
     sandbox.curricle(["run", "circle.toml"]).assert().success();
     let run = only_run(&sandbox.path("runs"));
-    // As if killed before the end, and then built again: bytes at the end change nothing but the hash.
+    // As if the run had been killed and the plugin rebuilt: bytes at the end change only the hash.
     std::fs::remove_file(run.join("result.json")).unwrap();
     let mut bytes = std::fs::read(&library).unwrap();
     bytes.extend(b"changed");
@@ -197,14 +197,14 @@ fn a_changed_plugin_is_refused_for_a_run_that_stands_half_done() {
     let refused = refused.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(refused.contains("has changed since") && refused.contains("`--force`"), "{refused}");
     sandbox.curricle(["run", "circle.toml", "--force"]).assert().success();
-    // A pin, as in the resolved recipe, refuses at once.
+    // The resolved recipe pins the hash and is refused at once.
     let resolved = run.join("recipe.toml");
     let refused = sandbox.curricle(["run", text(&resolved)]).assert().code(2).stderr_text();
     assert!(refused.contains("pins"), "{refused}");
 }
 
 #[test]
-fn settings_of_plugins_are_checked_like_any_other() {
+fn settings_of_plugins_are_checked_like_built_in_ones() {
     let library = circle();
     let sandbox = Sandbox::new();
     let plugin = format!("{:?}", text(&library));
@@ -237,7 +237,7 @@ fn a_new_rust_plugin_builds_and_passes_its_own_tests_and_the_suite() {
         assert!(again.contains("already exists"), "{again}");
         build_rust_plugin(&sandbox.path(&name), &["test", "--release"]);
         build_rust_plugin(&sandbox.path(&name), &["build", "--release"]);
-        let library = root().join(format!("target/release/lib{name}.so"));
+        let library = rust_library(&name);
         let checked = sandbox.curricle(["plugin", "check", text(&library)]).assert();
         let shown = checked.stdout_text();
         assert!(!shown.contains("FAILED"), "{shown}");

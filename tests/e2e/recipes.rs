@@ -1,9 +1,9 @@
 //! The recipes that come with the program.
 
-use curricle_tests::{Printed, Sandbox, root};
+use crate::support::{Printed, Sandbox, root};
 use std::path::{Path, PathBuf};
 
-/// All recipes below a folder, without those that others only build on.
+/// All recipes below a folder, without those that only serve as a base.
 fn recipes(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -20,7 +20,7 @@ fn recipes(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_recipe_is_right_even_without_its_data() {
+fn every_recipe_is_valid_even_without_its_data() {
     let sandbox = Sandbox::new();
     let recipes = recipes(&root().join("recipes"));
     assert!(recipes.len() > 30, "{recipes:?}");
@@ -31,7 +31,7 @@ fn every_recipe_is_right_even_without_its_data() {
 }
 
 #[test]
-fn the_papers_recipes_describe_as_many_runs_as_its_page_says() {
+fn the_papers_recipes_describe_the_documented_number_of_runs() {
     let sandbox = Sandbox::new();
     for (name, runs) in [
         ("clean", 36),
@@ -54,7 +54,7 @@ fn the_papers_recipes_describe_as_many_runs_as_its_page_says() {
 }
 
 #[test]
-fn printed_values_that_cannot_work_are_warned_of() {
+fn published_values_that_cannot_work_give_a_warning() {
     let sandbox = Sandbox::new();
     for (method, setting) in [("ms", "loss.rho"), ("snr", "loss.neg_margin")] {
         let recipe = root().join(format!("recipes/paper/literal/{method}.toml"));

@@ -1,8 +1,8 @@
-//! `curricle report` as a user meets it.
+//! `curricle report`: tables, figures, and runs that cannot be compared.
 
-use curricle_tests::{Printed, Sandbox, small_recipe};
+use crate::support::{Printed, Sandbox, small_recipe};
 
-/// Two methods, two seeds, in a sandbox of their own.
+/// A sandbox with finished runs of two methods with two seeds.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let base = small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 2");
@@ -50,7 +50,7 @@ fn runs_are_reported_in_every_format() {
 }
 
 #[test]
-fn runs_under_other_conditions_are_refused_and_unfinished_ones_named() {
+fn runs_under_different_conditions_are_refused_and_unfinished_ones_listed() {
     let sandbox = sandbox();
     sandbox.write("other.toml", small_recipe("snr", "uniform").replace("ratio = 0.2", "ratio = 0.4"));
     sandbox.curricle(["run", "other.toml", "--set", "train.epochs=2"]).assert().success();
@@ -61,7 +61,7 @@ fn runs_under_other_conditions_are_refused_and_unfinished_ones_named() {
     let by = sandbox.curricle(["report", "runs", "--by", "noise.ratio", "--figures", "figures"]).assert().success();
     assert!(by.stdout_text().contains("noise.ratio = 0.4"), "{}", by.stdout_text());
 
-    let run = curricle_tests::run_folder(&sandbox.path("runs/other"));
+    let run = crate::support::run_folder(&sandbox.path("runs/other"));
     std::fs::remove_file(run.join("result.json")).unwrap();
     let rest = sandbox.curricle(["report", "runs"]).assert().success();
     assert!(rest.stderr_text().contains("not finished"), "{}", rest.stderr_text());
@@ -71,7 +71,7 @@ fn runs_under_other_conditions_are_refused_and_unfinished_ones_named() {
 }
 
 #[test]
-fn methods_on_other_batches_are_compared_only_if_that_is_allowed() {
+fn methods_on_different_batches_are_compared_only_if_allowed() {
     let sandbox = sandbox();
     sandbox.write("snr.toml", small_recipe("snr", "uniform"));
     let other = ["run", "snr.toml", "--set", "train.epochs=2", "--set", "sampler.per_class=2"];
@@ -84,7 +84,7 @@ fn methods_on_other_batches_are_compared_only_if_that_is_allowed() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_would_be_right() {
+fn mistakes_are_reported_with_a_remedy() {
     let sandbox = sandbox();
     let wrong = |args: &[&'static str]| {
         let all = ["report"].into_iter().chain(args.iter().copied());

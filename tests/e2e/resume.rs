@@ -1,11 +1,11 @@
-//! However a run is cut, it ends as if it had not been.
+//! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
-use curricle_tests::{Sandbox, metrics_lines, program, run_folder, small_recipe, timeless_metrics};
+use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Everything of a finished run that must not depend on interruptions.
+/// The parts of a finished run that must not depend on interruptions.
 #[derive(PartialEq, Debug)]
 struct Finished {
     metrics: Vec<String>,
@@ -25,17 +25,11 @@ fn finished(runs: &Path) -> Finished {
 
 const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
 
-fn start(sandbox: &Sandbox) -> Child {
-    let mut command = Command::new(program());
-    command.current_dir(sandbox.path("")).args(RUN).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("the program starts")
-}
-
-/// Waits until the run has written so many lines of metrics, or is over.
+/// Waits until the run has written that many lines of metrics, or has ended.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while metrics_lines(&sandbox.path("runs")) < lines && child.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "the run does not get on");
+        assert!(started.elapsed() < Duration::from_secs(120), "the run makes no progress");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -60,12 +54,12 @@ fn uninterrupted(precision: &str) -> Finished {
 }
 
 #[test]
-fn a_run_killed_at_any_moment_ends_the_same() {
+fn a_run_killed_at_any_moment_resumes_exactly() {
     let wanted = uninterrupted("f32");
     let total = wanted.metrics.len();
     for lines in [1, total / 3, total / 2, 3 * total / 4, total] {
         let sandbox = sandbox("f32");
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, lines);
         signal(&child, "KILL");
         child.wait().unwrap();
@@ -75,11 +69,11 @@ fn a_run_killed_at_any_moment_ends_the_same() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
+fn a_run_stopped_by_a_signal_leaves_a_usable_checkpoint_and_resumes_exactly() {
     let wanted = uninterrupted("f32");
     for name in ["INT", "TERM"] {
         let sandbox = sandbox("f32");
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(75), "SIG{name}");
@@ -96,11 +90,11 @@ fn a_run_that_is_asked_to_stop_says_how_to_go_on_and_ends_the_same() {
 }
 
 #[test]
-fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
+fn a_run_in_bf16_or_f16_resumes_exactly() {
     for precision in ["bf16", "f16"] {
         let wanted = uninterrupted(precision);
         let sandbox = sandbox(precision);
-        let mut child = start(&sandbox);
+        let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);
         signal(&child, "INT");
         child.wait().unwrap();
@@ -112,7 +106,7 @@ fn a_run_in_short_numbers_goes_on_with_the_same_bits() {
 #[test]
 fn a_run_started_with_different_data_is_not_resumed() {
     let sandbox = sandbox("f32");
-    let mut child = start(&sandbox);
+    let mut child = sandbox.start(RUN);
     wait_for_lines(&sandbox, &mut child, 20);
     signal(&child, "KILL");
     child.wait().unwrap();

@@ -1,10 +1,10 @@
-//! `curricle run` as a user meets it.
+//! `curricle run`: the files it writes and its exit codes.
 
-use curricle_tests::{Printed, Sandbox, run_folder, small_recipe, timeless_metrics, unwrapped};
+use crate::support::{Printed, Sandbox, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::fs::File;
 
 #[test]
-fn a_run_leaves_everything_it_promises() {
+fn a_run_writes_all_documented_files() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("bspml", "balanced_self_paced"));
     let done = sandbox.curricle(["run", "small.toml"]).assert().success();
@@ -75,7 +75,7 @@ fn a_finished_run_is_skipped_unless_forced() {
 }
 
 #[test]
-fn a_second_process_on_the_same_run_leaves_it_alone() {
+fn a_run_locked_by_another_process_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("ms", "uniform"));
     let run = ["run", "small.toml", "--set", "train.epochs=1"];
@@ -113,7 +113,7 @@ fn a_loss_that_is_not_finite_names_its_samples() {
 }
 
 #[test]
-fn numbers_that_are_not_finite_leave_the_result_readable() {
+fn a_result_with_infinite_numbers_can_be_read_back() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("ms", "self_paced"));
     let run = ["run", "small.toml", "--set", "weights.lambda=1e308", "--json"];
@@ -124,7 +124,7 @@ fn numbers_that_are_not_finite_leave_the_result_readable() {
 }
 
 #[test]
-fn mistakes_are_told_with_exit_code_2() {
+fn mistakes_of_the_user_exit_with_code_2() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("mss", "uniform"));
     let wrong = sandbox.curricle(["run", "small.toml"]).assert().code(2);

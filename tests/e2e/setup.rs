@@ -1,6 +1,6 @@
-//! `scripts/setup` as far as it goes without a network: what it refuses, and linking to a libtorch.
+//! `scripts/setup` without a network: what it refuses, and linking to an existing libtorch.
 
-use curricle_tests::{Sandbox, libtorch, root};
+use crate::support::{Sandbox, libtorch, root};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn setup(clone: &Sandbox, args: &[&str]) -> assert_cmd::Command {
     command
 }
 
-/// Something that has the files of a libtorch, of that version, but nothing in them.
+/// A folder with the files of a libtorch of that version, all empty.
 fn empty_libtorch(clone: &Sandbox, version: (u8, u8)) {
     for file in ["lib/libtorch_cpu.so", "lib/libtorch.so", "lib/libc10.so", "include/ATen/ATen.h"] {
         clone.write(&format!("other/{file}"), "");
@@ -51,7 +51,7 @@ fn options_that_do_not_exist_or_exclude_each_other_are_refused() {
 }
 
 #[test]
-fn a_libtorch_of_ones_own_is_linked_once_and_found_again() {
+fn an_existing_libtorch_is_linked_once_and_found_again() {
     let clone = clone();
     let own = libtorch().canonicalize().unwrap();
     let own = own.to_str().unwrap();
@@ -62,7 +62,7 @@ fn a_libtorch_of_ones_own_is_linked_once_and_found_again() {
 }
 
 #[test]
-fn the_libtorch_in_the_environment_is_respected() {
+fn the_libtorch_in_the_environment_is_used() {
     let clone = clone();
     let own = libtorch().canonicalize().unwrap();
     setup(&clone, &[]).env("LIBTORCH", &own).assert().code(0).stdout(contains("`LIBTORCH` is set"));
@@ -70,7 +70,7 @@ fn the_libtorch_in_the_environment_is_respected() {
 }
 
 #[test]
-fn another_version_is_refused_and_nothing_is_left_behind() {
+fn a_different_version_is_refused_and_nothing_is_left_behind() {
     let clone = clone();
     empty_libtorch(&clone, (2, 6));
     let refused = setup(&clone, &["--libtorch", "other"]).assert().code(1);
@@ -88,7 +88,7 @@ fn a_libtorch_that_does_not_load_is_refused() {
 }
 
 #[test]
-fn a_failed_download_leaves_nothing_behind_and_says_how_to_go_on() {
+fn a_failed_download_leaves_nothing_behind_and_suggests_a_remedy() {
     let clone = clone();
     let failed = setup(&clone, &["--cpu"]).assert().code(1);
     failed.stderr(contains("pip could not install libtorch").or(contains("there is no libtorch to download")));

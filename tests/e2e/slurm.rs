@@ -1,7 +1,7 @@
-//! `curricle bench --launcher slurm` against a real Slurm, where there is one.
+//! `curricle bench --launcher slurm` on a real Slurm.
 
-use curricle_tests::slurm::Slurm;
-use curricle_tests::{Sandbox, find, metrics_lines, program, small_recipe};
+use crate::support::slurm::Slurm;
+use crate::support::{Sandbox, find, metrics_lines, program, small_recipe};
 use serde_json::Value;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -35,17 +35,17 @@ impl Cluster<'_> {
         json["jobs"][0].as_str().unwrap().to_string()
     }
 
-    /// Name and arguments of one of Slurm's own commands.
+    /// Runs one of Slurm's commands and returns what it printed.
     fn tell(&self, command: &[&str]) -> String {
         let output = self.run(self.slurm.command(command[0]).args(&command[1..]));
         String::from_utf8_lossy(&output.stdout).trim().to_string()
     }
 
     fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !holds() {
             let logs = || self.tell(&["sh", "-c", "cat runs/*/plan/slurm-*.log; squeue"]);
-            assert!(begun.elapsed() < Duration::from_secs(240), "never: {what}\n{}", logs());
+            assert!(started.elapsed() < Duration::from_secs(240), "never: {what}\n{}", logs());
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -57,7 +57,7 @@ fn recipe(epochs: &str) -> String {
         + "\nprojector = false\n"
 }
 
-/// The log of the run that was begun first.
+/// The log of the run that was started first.
 fn first_log(sandbox: &Sandbox) -> String {
     let mut logs = find(&sandbox.path("runs"), "log.txt");
     logs.sort();
@@ -65,23 +65,23 @@ fn first_log(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn a_bench_on_slurm_is_cut_put_back_gone_on_with_and_collected() {
+fn a_bench_on_slurm_is_interrupted_requeued_resumed_and_collected() {
     let Some(slurm) = Slurm::start() else { return };
     let sandbox = Sandbox::new();
     let cluster = Cluster { slurm: &slurm, sandbox: &sandbox };
     sandbox.write("many.toml", recipe("epochs = 300") + "[sweep]\nseeds = 2\n");
     let job = cluster.submit("many.toml", &["--jobs", "1", "--sbatch", "--time=10 --signal=B:TERM@60"]);
 
-    // What Slurm does ahead of the time limit: the signal goes to the script of the job.
-    cluster.wait_until("the first run gets on", || metrics_lines(&sandbox.path("runs")) > 60);
+    // Before the time limit, Slurm sends the signal to the job's script.
+    cluster.wait_until("the first run makes progress", || metrics_lines(&sandbox.path("runs")) > 60);
     let first = format!("{job}_0");
     cluster.tell(&["scancel", "--batch", "--signal=TERM", &first]);
     let is_back = || cluster.tell(&["squeue", "--noheader", "--jobs", &first, "--format=%T"]) == "PENDING";
-    cluster.wait_until("the first run is put back into the queue", is_back);
+    cluster.wait_until("the first run is requeued", is_back);
     let twice = cluster.bench("many.toml", &["--launcher", "slurm"]);
     let message = String::from_utf8_lossy(&twice.stderr).into_owned();
     assert!(twice.status.code() == Some(2) && message.contains("still in the queue"), "{message}");
-    // Slurm waits two minutes before it starts such a task again.
+    // Slurm waits two minutes before it starts a requeued task.
     cluster.tell(&["scontrol", "update", &format!("JobId={first}"), "StartTime=now"]);
     cluster.wait_until("both runs are finished", || cluster.counts("many.toml")["finished"] == 2);
     let log = first_log(&sandbox);
@@ -95,13 +95,13 @@ fn a_bench_on_slurm_is_cut_put_back_gone_on_with_and_collected() {
 }
 
 #[test]
-fn a_cancelled_bench_has_its_checkpoint_and_is_not_put_back() {
+fn a_cancelled_bench_keeps_its_checkpoint_and_is_not_requeued() {
     let Some(slurm) = Slurm::start() else { return };
     let sandbox = Sandbox::new();
     let cluster = Cluster { slurm: &slurm, sandbox: &sandbox };
     sandbox.write("long.toml", recipe("epochs = 1000000"));
     let job = cluster.submit("long.toml", &[]);
-    cluster.wait_until("the run gets on", || metrics_lines(&sandbox.path("runs")) > 60);
+    cluster.wait_until("the run makes progress", || metrics_lines(&sandbox.path("runs")) > 60);
     assert_eq!(cluster.counts("long.toml")["running"], 1);
     cluster.tell(&["scancel", &job]);
     cluster.wait_until("the job is over", || cluster.tell(&["squeue", "--noheader", "--jobs", &job]).is_empty());

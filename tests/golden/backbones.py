@@ -2,14 +2,14 @@
 """Features of the networks as torchvision computes them, for the tests of core/engine/src/backbone.
 
 Needs torch, torchvision, numpy and safetensors; run it as `python tests/golden/backbones.py`. It
-writes backbones.safetensors next to itself: for each network the features of two pictures of 64 × 96
+writes backbones.safetensors next to itself: for each network the features of two images of 64 × 96
 pixels under both kinds of pooling, and in the metadata a hash of the names and shapes of its
 parameters, so that the test also finds a name that differs from the original. It also writes small
 files of weights into pth/.
 
-Weights and pictures follow a rule that both languages can follow (see `numbers`), so that no weights
-have to be stored. Everything is computed in f64. BN-Inception is not in torchvision: it is written down here a second time, from the
-published layers, without looking at the Rust code.
+Weights and images follow a rule that both languages can follow (see `numbers`), so that no weights
+have to be stored. Everything is computed in f64. BN-Inception is not in torchvision: it is implemented here a
+second time, from the published layers, independently of the Rust code.
 """
 
 import argparse
@@ -151,9 +151,9 @@ def main():
     files()
     torch.set_grad_enabled(False)
     shape = (2, 3, 64, 96)
-    pictures = (numbers("pictures", int(np.prod(shape))) * 256).astype(np.uint8).reshape(shape)
+    images = (numbers("pictures", int(np.prod(shape))) * 256).astype(np.uint8).reshape(shape)
     mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-    x = (pictures / 255.0 - mean.reshape(1, 3, 1, 1)) / std.reshape(1, 3, 1, 1)
+    x = (images / 255.0 - mean.reshape(1, 3, 1, 1)) / std.reshape(1, 3, 1, 1)
     x = torch.tensor(x)
     tensors, metadata = {}, {}
     for name, net, features in networks():

@@ -1,4 +1,4 @@
-"""Embeddings of a folder of PPM pictures by an exported model: `torchscript.py MODEL FOLDER`.
+"""Embeddings of a folder of PPM images by an exported model: `torchscript.py MODEL FOLDER`.
 
 Prints all numbers as one JSON list, in the order of the paths. Batches of different sizes show that a
 model is not bound to the one it was traced with.
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 
-def picture(path):
+def image(path):
     header, size, depth, pixels = path.read_bytes().split(b"\n", 3)
     assert header == b"P6" and depth == b"255"
     width, height = map(int, size.split())
@@ -20,7 +20,7 @@ def picture(path):
 
 
 model = torch.jit.load(sys.argv[1])
-pictures = torch.stack([picture(path) for path in sorted(Path(sys.argv[2]).rglob("*.ppm"))])
+images = torch.stack([image(path) for path in sorted(Path(sys.argv[2]).rglob("*.ppm"))])
 with torch.no_grad():
-    embeddings = torch.cat([model(batch) for batch in pictures.split([1, 3, len(pictures) - 4])])
+    embeddings = torch.cat([model(batch) for batch in images.split([1, 3, len(images) - 4])])
 print(json.dumps(embeddings.flatten().tolist()))

@@ -1,11 +1,11 @@
 //! The stand-in CUDA device.
 
-use crate::{libtorch, root};
+use super::{libtorch, root, target};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library to preload, built on first use (20 seconds) and kept in `target`.
+/// The library to preload, built on first use (20 seconds) and kept in the target folder.
 ///
 /// # Panics
 /// If it cannot be built, with the compiler's message.
@@ -15,6 +15,7 @@ pub fn fakecuda() -> PathBuf {
         .get_or_init(|| {
             let output = Command::new(root().join("tests/fakecuda/build"))
                 .arg(libtorch())
+                .env("CARGO_TARGET_DIR", target())
                 .output()
                 .expect("`tests/fakecuda/build` can be started");
             let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,10 @@
 //! Plugins to test with, built as a user would build them.
 //!
-//! Everything goes to the project's own `target`, whose compiled libtorch binding is used again.
+//! They are built in the project's target folder, whose compiled libtorch binding is reused. Tests build one at
+//! a time: they ask for the same plugins in parallel, from threads or from processes.
 
-use crate::{libtorch, root};
+use super::{libtorch, root, target};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,9 +14,13 @@ use std::process::Command;
 /// # Panics
 /// If it does not build, with the compiler's message.
 pub fn rust_plugin(folder: impl AsRef<Path>, name: &str) -> PathBuf {
-    let folder = root().join(folder);
-    build_rust_plugin(&folder, &["build", "--release"]);
-    root().join(format!("target/release/lib{name}.so"))
+    build_rust_plugin(&root().join(folder), &["build", "--release"]);
+    rust_library(name)
+}
+
+/// The library that `cargo build --release` makes of a crate of that name.
+pub fn rust_library(name: &str) -> PathBuf {
+    target().join(format!("release/lib{name}.so"))
 }
 
 /// Runs cargo in a crate outside the workspace, without the network.
@@ -22,14 +28,14 @@ pub fn rust_plugin(folder: impl AsRef<Path>, name: &str) -> PathBuf {
 /// # Panics
 /// If it fails, with its message.
 pub fn build_rust_plugin(folder: &Path, command: &[&str]) {
+    let _alone = lock();
     // The same versions as the workspace's, and so the same compiled crates.
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file can be copied");
-    let target = root().join("target").canonicalize().expect("the project has been built");
     run(Command::new("cargo")
         .args(command)
         .arg("--offline")
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", target())
         .env("LIBTORCH", libtorch())
         // As in the workspace's own profile, or libtorch's binding would be compiled once more.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"));
@@ -40,7 +46,7 @@ pub fn build_rust_plugin(folder: &Path, command: &[&str]) {
 /// # Panics
 /// If it does not build, with the compiler's message.
 pub fn circle_cpp() -> PathBuf {
-    let out = out();
+    let (out, _alone) = (out(), lock());
     run(Command::new("make")
         .current_dir(root().join("examples/circle-cpp"))
         .arg(format!("OUT={}", out.display()))
@@ -59,7 +65,7 @@ pub fn raw(fault: &str) -> PathBuf {
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-shared", "-fPIC", "-o"]).arg(&made).arg("-I").arg(root().join("core/sdk/include"));
     if fault.is_empty() {
-        // The header and a correct library compile without a word.
+        // The header and a correct library compile without warnings.
         command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     } else {
         command.args(["-w", &format!("-DFAULT_{fault}")]);
@@ -74,7 +80,7 @@ pub fn raw(fault: &str) -> PathBuf {
 /// # Panics
 /// If it does not build, with the compiler's message.
 pub fn throws() -> PathBuf {
-    let library = out().join("libthrows.so");
+    let (library, _alone) = (out().join("libthrows.so"), lock());
     let source = root().join("tests/fixtures/c/throws.cpp");
     let newer = |path: PathBuf| path.metadata().and_then(|m| m.modified()).expect("the file is there");
     let header = root().join("core/sdk/include/curricle.hpp");
@@ -82,7 +88,7 @@ pub fn throws() -> PathBuf {
     if built.is_ok_and(|built| built > newer(source.clone()) && built > newer(header)) {
         return library;
     }
-    let temporary = out().join(format!("libthrows-{}.so", std::process::id()));
+    let temporary = library.with_extension("tmp");
     run(Command::new("c++")
         .args(["-std=c++20", "-O1", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
         .arg(&temporary)
@@ -97,10 +103,17 @@ pub fn throws() -> PathBuf {
     library
 }
 
+/// Held while something is built.
+fn lock() -> File {
+    let file = File::create(out().join("lock")).expect("the lock file can be made");
+    file.lock().expect("the lock file can be locked");
+    file
+}
+
 fn out() -> PathBuf {
-    let out = root().join("target/fixtures");
+    let out = target().join("fixtures");
     std::fs::create_dir_all(&out).expect("folders can be made");
-    out.canonicalize().expect("the folder has just been made")
+    out
 }
 
 fn run(command: &mut Command) {

@@ -1,39 +1,30 @@
-//! A Slurm of our own: controller and node on this machine, everything in a temporary folder.
+//! A private Slurm: controller and node on this machine, everything in a temporary folder.
 
+use super::skip;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest time the daemons may take to come up.
+/// Longest time the daemons may take to start.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A running Slurm; it ends with this value.
+/// A running Slurm; it is stopped when this value is dropped.
 pub struct Slurm {
     folder: TempDir,
 }
 
 impl Slurm {
-    /// Starts one, or says why not. With `CURRICLE_TEST_SLURM` set it is an error if there is none.
-    ///
-    /// # Panics
-    /// If `CURRICLE_TEST_SLURM` is set and Slurm does not start.
+    /// Starts one, or skips the test where that is impossible.
     pub fn start() -> Option<Self> {
-        match Self::try_start() {
-            Ok(slurm) => Some(slurm),
-            Err(why) if std::env::var_os("CURRICLE_TEST_SLURM").is_some() => panic!("{why}"),
-            Err(why) => {
-                eprintln!("SKIPPED: {why}");
-                None
-            }
-        }
+        Self::try_start().map_err(|why| skip("`bench --launcher slurm`", &why)).ok()
     }
 
     fn try_start() -> Result<Self, String> {
         for program in ["munged", "slurmctld", "slurmd", "sbatch"] {
             if !installed(program) {
-                return Err(format!("`{program}` is not installed; `apt-get install slurm-wlm munge` provides it"));
+                return Err(format!("`{program}` is not installed; `scripts/setup --slurm` installs it"));
             }
         }
         let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0");
@@ -56,14 +47,14 @@ impl Slurm {
         run(Command::new("munged").args(options))?;
         run(&mut slurm.command("slurmctld"))?;
         run(&mut slurm.command("slurmd"))?;
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let state = slurm.command("sinfo").args(["--noheader", "--format=%T"]).output();
             let state = state.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_string()).unwrap_or_default();
             if state == "idle" {
                 return Ok(slurm);
             }
-            if begun.elapsed() > START_LIMIT {
+            if started.elapsed() > START_LIMIT {
                 let log = |name: &str| std::fs::read_to_string(slurm.path(name)).unwrap_or_default();
                 let logs = format!("{}\n{}", log("slurmctld.log"), log("slurmd.log"));
                 return Err(format!("Slurm is installed but does not start here (node is `{state}`):\n{logs}"));
@@ -95,7 +86,7 @@ impl Slurm {
             .map_err(std::io::Error::other)?;
         let host = Command::new("hostname").arg("-s").output()?;
         let host = String::from_utf8_lossy(&host.stdout).trim().to_string();
-        // Both are closed again before Slurm opens them, which is good enough for a test.
+        // Both are free again before Slurm opens them, which is good enough for a test.
         let ports = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
         let [controller, node] = [ports[0].local_addr()?.port(), ports[1].local_addr()?.port()];
         let here = self.folder.path().display();
@@ -120,9 +111,9 @@ impl Drop for Slurm {
                 let _ = Command::new("kill").arg(pid.trim()).output();
             }
         }
-        // They write their state before they leave.
-        let begun = Instant::now();
-        while self.path("slurmctld.pid").exists() && begun.elapsed() < Duration::from_secs(10) {
+        // They write their state before they exit.
+        let started = Instant::now();
+        while self.path("slurmctld.pid").exists() && started.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(50));
         }
     }

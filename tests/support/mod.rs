@@ -1,18 +1,18 @@
-//! Helpers of the end-to-end tests: run the built program in a folder of its own.
-//!
-//! The tests drive `target/release/curricle` (or `target/debug/curricle`), whichever stands next
-//! to the test program. `cargo test --workspace` builds it; with `-p curricle-tests` alone, run
-//! `cargo build` with the same profile first.
+//! Helpers of the end-to-end tests: run the built program in a temporary folder.
 
 mod fakecuda;
-pub mod pictures;
+pub mod images;
 pub mod plugins;
+mod skip;
 pub mod slurm;
 
 pub use fakecuda::fakecuda;
+pub use skip::skip;
 
 use assert_cmd::assert::Assert;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -21,25 +21,25 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Root of the project.
 pub fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The folder of libtorch, as the program was built with.
+/// The folder of the libtorch that the program was built with.
 pub fn libtorch() -> PathBuf {
     std::env::var_os("LIBTORCH").map_or_else(|| root().join(".libtorch/torch"), PathBuf::from)
 }
 
-/// The program under test.
+/// The program under test, which cargo builds before the tests.
+pub fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_curricle"))
+}
+
+/// Cargo's target folder.
 ///
 /// # Panics
-/// If it has not been built.
-pub fn program() -> PathBuf {
-    // Test programs live in `target/<profile>/deps`.
-    let test = std::env::current_exe().expect("a test program knows where it is");
-    let profile = test.parent().and_then(Path::parent).expect("a test program lives in `target/<profile>/deps`");
-    let program = profile.join("curricle");
-    assert!(program.is_file(), "`{}` has not been built; run `cargo build --release` first", program.display());
-    program
+/// If the program is not in `<target>/<profile>`.
+pub fn target() -> &'static Path {
+    program().ancestors().nth(2).expect("cargo puts the program into `<target>/<profile>`")
 }
 
 /// A folder that is removed at the end of the test.
@@ -49,7 +49,6 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// An empty folder.
-    #[expect(clippy::new_without_default, reason = "making a folder is not a default")]
     pub fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder can be made") }
     }
@@ -67,17 +66,16 @@ impl Sandbox {
         path
     }
 
-    /// Writes colour pictures of 32 pixels into a folder for each class: stripes whose direction is the
-    /// class's.
-    pub fn write_pictures(&self, folder: &str, classes: u32, per_class: u32) {
+    /// Writes colour images of 32 x 32 pixels into one folder per class: stripes whose direction depends on the class.
+    pub fn write_images(&self, folder: &str, classes: u32, per_class: u32) {
         for (class, sample) in (0..classes).flat_map(|class| (0..per_class).map(move |sample| (class, sample))) {
-            let mut picture = b"P6\n32 32\n255\n".to_vec();
+            let mut image = b"P6\n32 32\n255\n".to_vec();
             for (y, x) in (0..32u32).flat_map(|y| (0..32u32).map(move |x| (y, x))) {
                 let along = x * (class % 3) + y * (class / 3 % 3) + sample;
                 let noise = (x * 7 + y * 13 + sample * 31) % 23;
-                picture.extend([if along / 3 % 2 == 0 { 220 } else { 30 }, (9 * noise) as u8, (20 * class) as u8]);
+                image.extend([if along / 3 % 2 == 0 { 220 } else { 30 }, (9 * noise) as u8, (20 * class) as u8]);
             }
-            self.write(&format!("{folder}/class-{class:03}/{sample}.ppm"), picture);
+            self.write(&format!("{folder}/class-{class:03}/{sample}.ppm"), image);
         }
     }
 
@@ -90,8 +88,24 @@ impl Sandbox {
     /// The program, ready to run in this folder: plain output, one thread, a time limit, nothing
     /// from the environment that could change what it does.
     pub fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
-        let mut command = assert_cmd::Command::new(program());
-        command.current_dir(self.folder.path()).args(args).timeout(TIME_LIMIT);
+        let mut command = assert_cmd::Command::from_std(self.command(program(), args));
+        command.timeout(TIME_LIMIT);
+        command
+    }
+
+    /// The program in the background, without output.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Child {
+        let mut command = self.command(program(), args);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
+    }
+
+    /// Any command in this folder, with the environment that `curricle` has.
+    pub fn command<'a>(&self, name: impl AsRef<OsStr>, args: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new(name);
+        command.current_dir(self.folder.path()).args(args);
         command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1").env("XDG_CACHE_HOME", self.path(".cache"));
         for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE"] {
             command.env_remove(name);
@@ -137,7 +151,7 @@ pub fn unwrapped(message: &str) -> String {
     message.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A recipe that trains in about a second: few small characters, a narrow network.
+/// A recipe that trains in about a second: few small images, a narrow network.
 pub fn small_recipe(loss: &str, weights: &str) -> String {
     format!(
         r#"

@@ -1,0 +1,25 @@
+//! End-to-end tests: they run the built program as a user would.
+//!
+//! One test program, so that everything links once and tests of all files share the cores. Run one file with e.g.
+//! `cargo test --release -p curricle --test e2e resume`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audit;
+mod backbones;
+mod bench;
+mod cuda;
+mod doctor;
+mod hardware;
+mod hostile_plugins;
+mod images;
+mod plugin_docs;
+mod plugins;
+mod recipes;
+mod report;
+mod resume;
+mod run;
+mod setup;
+mod slurm;
+mod starts;
