@@ -15,8 +15,8 @@ use curricle_samplers as _;
 use curricle_weights as _;
 
 use curricle_engine::backbone::{Compute, Model};
-use curricle_engine::stop::Stop;
-use curricle_engine::track::profile::{Part, Times};
+use curricle_engine::stop::StopSignal;
+use curricle_engine::track::profile::{Phase, Times};
 use curricle_engine::train::components::Components;
 use curricle_engine::train::{Trainer, TrainingSet};
 use curricle_engine::{Experiment, Registry, data, device};
@@ -76,8 +76,8 @@ fn compare(python: &str, network: &str, folder: &Path, batches: usize, rounds: u
         ours / plain,
         ours / tuned
     );
-    let of = |part: Part| 1e3 * parts.get(part).as_secs_f64() / (batches * rounds) as f64;
-    let shown: Vec<_> = Part::STEP.iter().map(|&part| format!("{} {:.0} ms", part.name(), of(part))).collect();
+    let of = |split: Phase| 1e3 * parts.get(split).as_secs_f64() / (batches * rounds) as f64;
+    let shown: Vec<_> = Phase::STEP.iter().map(|&split| format!("{} {:.0} ms", split.name(), of(split))).collect();
     println!("  ours: {}", shown.join(", "));
     Ok(())
 }
@@ -114,14 +114,17 @@ fn resolve(network: &str, folder: &Path) -> Result<Experiment, Failure> {
 
 fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
     let recipe = &experiment.resolved.recipe;
-    let part = data::load(&recipe.data, &recipe.images)?.train;
-    let layout = part.inputs.layout();
+    let split = data::load(&recipe.data, &recipe.images)?.train;
+    let layout = split.inputs.layout();
     let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, Device::Cpu)?;
     model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu));
-    let shape =
-        Shape { classes: part.class_names.len() as i64, samples: part.len() as i64, embedding: recipe.embedding.size };
+    let shape = Shape {
+        classes: split.class_names.len() as i64,
+        samples: split.len() as i64,
+        embedding: recipe.embedding.size,
+    };
     let components = Components::new(recipe, &experiment.method, &shape, Device::Cpu)?;
-    Ok(Trainer::new(recipe, TrainingSet::new(&part, Device::Cpu), model, components)?)
+    Ok(Trainer::new(recipe, TrainingSet::new(&split, Device::Cpu), model, components)?)
 }
 
 /// Seconds that an epoch of `batches` batches takes.
@@ -130,8 +133,8 @@ fn epoch(trainer: &mut Trainer, batches: usize, parts: &mut Times) -> Result<f64
     chosen.truncate(batches);
     assert!(chosen.len() == batches && chosen.iter().all(|batch| batch.len() == 32), "batches differ from the peer's");
     let started = Instant::now();
-    trainer.run_epoch(&chosen, &Stop::default(), |report| {
-        Part::STEP.iter().for_each(|&part| parts.add(part, report.times.get(part)));
+    trainer.run_epoch(&chosen, &StopSignal::default(), |report| {
+        Phase::STEP.iter().for_each(|&split| parts.add(split, report.times.get(split)));
         Ok(())
     })?;
     let seconds = started.elapsed().as_secs_f64();

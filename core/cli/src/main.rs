@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     output::set_up(&cli.output);
     // The inner result is the command's own; the outer one is a panic turned into an error.
-    match caught("running the command", || Ok(carry_out(&cli.command))).map_err(Error::from).and_then(|result| result) {
+    match caught("running the command", || Ok(dispatch(&cli.command))).map_err(Error::from).and_then(|result| result) {
         Ok(()) => ExitCode::from(Exit::Success.code()),
         Err(error) => {
             output::error(&error);
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn carry_out(command: &Command) -> Result<()> {
+fn dispatch(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),

@@ -73,7 +73,7 @@ pub fn verbosity() -> Verbosity {
 
 /// Prints a result.
 pub fn print(text: &str) -> Result<()> {
-    written(io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()))
+    ignore_broken_pipe(io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()))
 }
 
 /// Whether results are printed with styles such as bold.
@@ -87,7 +87,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     print(&(text + "\n"))
 }
 
-fn written(result: io::Result<()>) -> Result<()> {
+fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::file("write", "standard output")(error)),
         _ => Ok(()),

@@ -8,7 +8,7 @@
 use curricle_engine::progress::{EpochSummary, Progress, ProgressMode};
 use curricle_engine::run::projector;
 use curricle_engine::track::grid::{retrieval_grid, sample_grid};
-use curricle_engine::track::{HParams, Status, Tracker, logging};
+use curricle_engine::track::{HParams, SessionStatus, Tracker, logging};
 use serde_json::json;
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
@@ -27,8 +27,8 @@ fn main() -> curricle_engine::Result<()> {
 
 /// A run that is interrupted in the middle of its fifth epoch and resumed after the fourth.
 fn run(folder: &Path, loss: &str, seed: u64) -> curricle_engine::Result<()> {
-    pretend(folder, loss, seed, None, 4 * STEPS + 10)?.finish(Status::Interrupted)?;
-    pretend(folder, loss, seed, Some(4), EPOCHS * STEPS)?.finish(Status::Success)
+    pretend(folder, loss, seed, None, 4 * STEPS + 10)?.finish(SessionStatus::Interrupted)?;
+    pretend(folder, loss, seed, Some(4), EPOCHS * STEPS)?.finish(SessionStatus::Success)
 }
 
 fn pretend(

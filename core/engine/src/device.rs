@@ -4,14 +4,14 @@ pub mod cuda;
 mod heap;
 pub mod libtorch;
 pub mod memory;
-mod missing;
 mod onednn;
 mod switches;
 mod threads;
+mod unavailable;
 
-pub use missing::Missing;
 pub use switches::set_switches;
 pub use threads::{physical_cores, set_threads};
+pub use unavailable::CudaUnavailable;
 
 use crate::{Error, Result};
 use std::fmt;

@@ -13,7 +13,7 @@ const FORMAT: u32 = 1;
 
 /// The report of `curricle doctor`.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// Version of this format.
     pub format: u32,
     /// Whether nothing is broken. Warnings do not count.
@@ -35,7 +35,7 @@ pub struct Report {
     /// Where output goes.
     pub terminal: Terminal,
     /// Problems found, worst first.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<DoctorProblem>,
 }
 
 /// Versions of the program and its dependencies.
@@ -126,7 +126,7 @@ pub enum Severity {
 
 /// A problem and its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct DoctorProblem {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong.
@@ -135,7 +135,7 @@ pub struct Problem {
     pub fix: String,
 }
 
-impl Problem {
+impl DoctorProblem {
     fn broken(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { severity: Severity::Broken, what: what.into(), fix: fix.into() }
     }
@@ -148,7 +148,7 @@ impl Problem {
 /// Runs all checks. `needed` is the device that must work; for `auto` the CPU is enough.
 ///
 /// Call this before the first use of libtorch, for the same reason as [`device::resolve`].
-pub fn examine(needed: DeviceChoice) -> Report {
+pub fn examine(needed: DeviceChoice) -> DoctorReport {
     let driver = cuda::driver();
     let found = cuda::probe();
     let working: Vec<_> = (0..found.devices).map(|index| found.device(index)).collect();
@@ -157,11 +157,11 @@ pub fn examine(needed: DeviceChoice) -> Report {
     devices.extend(working.iter().flatten().map(|&device| device::name(device)));
     let auto = working.first().and_then(|first| first.as_ref().ok()).map_or("cpu".into(), |&d| device::name(d));
 
-    let mut report = Report {
+    let mut report = DoctorReport {
         format: FORMAT,
         ok: true,
         versions: Versions { curricle: env!("CARGO_PKG_VERSION"), tch: libtorch::TCH, rustc: env!("CURRICLE_RUSTC") },
-        libtorch: Libtorch { wanted: libtorch::WANTED, found: libtorch::version(), folder: libtorch::folder() },
+        libtorch: Libtorch { wanted: libtorch::REQUIRED, found: libtorch::version(), folder: libtorch::folder() },
         devices,
         auto,
         cuda: CudaReport {

@@ -14,19 +14,19 @@ const HEARD: &[u8] = b"\nstopping after the current step or evaluation; press Ct
 
 /// A request to stop the run.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopSignal {
     /// Milliseconds from `made` to the first request; `u64::MAX` if there is none.
     first: Arc<AtomicU64>,
     made: Instant,
 }
 
-impl Default for Stop {
+impl Default for StopSignal {
     fn default() -> Self {
         Self { first: Arc::new(AtomicU64::new(u64::MAX)), made: Instant::now() }
     }
 }
 
-impl Stop {
+impl StopSignal {
     /// Listens for Ctrl-C and SIGTERM. The first signal asks the run to write a checkpoint and exit; a
     /// second one, more than a moment later, ends the program immediately.
     pub fn on_signals() -> std::io::Result<Self> {
@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn simultaneous_requests_count_as_one_and_a_later_one_as_another() {
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         assert!(!stop.requested());
         assert!(stop.note() && stop.note() && stop.requested());
         stop.first.store(0, Ordering::Relaxed);
-        let earlier = Stop { made: Instant::now() - Duration::from_secs(2), ..stop };
+        let earlier = StopSignal { made: Instant::now() - Duration::from_secs(2), ..stop };
         assert!(!earlier.note());
     }
 }

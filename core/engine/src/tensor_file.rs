@@ -12,7 +12,7 @@ pub type Metadata = HashMap<String, String>;
 
 /// Serialises tensors and metadata as a safetensors file.
 pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
-    let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Contents::new(tensor)?)));
+    let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), TensorBytes::new(tensor)?)));
     let entries = entries.collect::<Result<Vec<_>>>()?;
     safetensors::serialize(entries, metadata).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
 }
@@ -26,13 +26,13 @@ pub fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
     Ok((tensors.into_iter().collect(), header.metadata().clone().unwrap_or_default()))
 }
 
-struct Contents {
+struct TensorBytes {
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
 
-impl Contents {
+impl TensorBytes {
     fn new(tensor: &Tensor) -> Result<Self> {
         let failed = |e: tch::TchError| Error::Torch { during: "writing tensors", source: e.into() };
         let dtype = match tensor.kind() {
@@ -53,7 +53,7 @@ impl Contents {
     }
 }
 
-impl View for Contents {
+impl View for TensorBytes {
     fn dtype(&self) -> Dtype {
         self.dtype
     }

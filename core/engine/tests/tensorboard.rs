@@ -1,7 +1,7 @@
 //! Reads event files back with TensorBoard.
 
 use curricle_engine::track::hparams::write_experiment;
-use curricle_engine::track::{HParams, Picture, Status, Tracker};
+use curricle_engine::track::{HParams, RgbImage, SessionStatus, Tracker};
 use curricle_record::metrics_file;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ fn tensorboard_reads_everything_a_run_writes() {
     tracker.histogram("weights/all", &[0.0, 0.5, 1.0, 1.0], 3, 1).unwrap();
     tracker.histogram("weights/none", &[], 3, 1).unwrap();
     tracker.histogram("weights/one", &[0.25], 3, 1).unwrap();
-    tracker.image("eval/neighbours", &Picture::new(30, 20, [200, 0, 0]), 3).unwrap();
-    tracker.finish(Status::Success).unwrap();
+    tracker.image("eval/neighbours", &RgbImage::new(30, 20, [200, 0, 0]), 3).unwrap();
+    tracker.finish(SessionStatus::Success).unwrap();
 
     let found = read_back(folder.path());
     assert_eq!(found["scalars"]["train/loss"], json!([[1, 0.5], [2, "nan"], [3, "-inf"]]));
@@ -101,7 +101,7 @@ fn a_hundred_thousand_scalars_are_all_read_back() {
     for step in 0..100_000 {
         tracker.scalar("train/loss", step as f64, step, step / 1000).unwrap();
     }
-    tracker.finish(Status::Interrupted).unwrap();
+    tracker.finish(SessionStatus::Interrupted).unwrap();
     let records = metrics_file::read(&folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(records.len(), 100_000);
     let found = read_back(folder.path());

@@ -20,7 +20,7 @@ use agreement::agreement;
 use curricle_record::Metrics;
 use curricle_sdk::guard;
 use ranking::{Ranked, mean, recall_at};
-use search::{Path, Search};
+use search::{NeighbourSearch, Path};
 use space::{Space, dot};
 use std::collections::BTreeMap;
 use tch::Tensor;
@@ -93,7 +93,7 @@ pub fn neighbours(
     let wanted = vec![k; queries.len()];
     guard(|| {
         let rows = space.rows();
-        let search = Search::new(&space, &queries, &references, &wanted);
+        let search = NeighbourSearch::new(&space, &queries, &references, &wanted);
         Ok(search.run(Path::on(space.points.device()), |q, found| {
             let found = found.iter().map(|&r| references[r as usize]);
             found.map(|id| (id as usize, dot(rows.row(queries[q]), rows.row(id)) as f32)).collect()
@@ -133,7 +133,7 @@ fn evaluate_by(input: &EvalInput, options: &EvalOptions, path: Path) -> Result<M
     }
 
     let (ranked, clusters) = guard(|| {
-        let search = Search::new(&space, &queries, &references, &wanted);
+        let search = NeighbourSearch::new(&space, &queries, &references, &wanted);
         let ranked = search.run(path, |q, found| {
             let class = classes[queries[q] as usize];
             let matches = found.iter().map(|&r| classes[references[r as usize] as usize] == class);

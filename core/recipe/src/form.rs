@@ -23,7 +23,7 @@ pub enum Form<'s> {
 }
 
 /// Limit on chained references, so that a schema with cyclic references ends.
-const MOST_REFERENCES: usize = 32;
+const MAX_REFERENCES: usize = 32;
 
 impl Schema {
     /// The form of a part of this schema.
@@ -63,7 +63,7 @@ impl Schema {
     }
 
     fn follow<'s>(&'s self, mut rule: &'s Json) -> &'s Json {
-        for _ in 0..MOST_REFERENCES {
+        for _ in 0..MAX_REFERENCES {
             if let Some(name) = rule["$ref"].as_str().and_then(|r| r.strip_prefix("#/definitions/")) {
                 rule = &self.as_json()["definitions"][name];
             } else if let Some([only]) = rule["allOf"].as_array().map(Vec::as_slice) {

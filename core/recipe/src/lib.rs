@@ -6,9 +6,9 @@
 //! typed settings and components (`resolve`).
 
 mod advice;
+mod arguments;
 mod catalogue;
 mod contradictions;
-mod editors;
 mod files;
 mod form;
 mod grid;
@@ -26,11 +26,11 @@ mod render;
 mod resolved;
 mod resolver;
 mod schema;
-mod sets;
 mod settings;
 mod source;
 mod suggest;
 mod sweep;
+mod sweep_schema;
 mod tree;
 mod tune;
 mod validate;

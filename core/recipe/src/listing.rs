@@ -71,11 +71,11 @@ fn text(rule: &Json) -> String {
 }
 
 /// Deeper nesting means a mistake in a component's schema, or a cycle.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 fn collect(schema: &Schema, rule: &Json, prefix: &str, tag: &str, only_if: Option<&str>, all: &mut Vec<Setting>) {
     let Some(properties) = rule["properties"].as_object() else { return };
-    if prefix.matches('.').count() >= DEEPEST {
+    if prefix.matches('.').count() >= MAX_DEPTH {
         return;
     }
     let required = |key: &str| rule["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));

@@ -3,11 +3,11 @@
 use crate::catalogue::{Catalogue, ComponentSchema};
 use crate::problems::Problems;
 use crate::resolved::Resolved;
-use crate::resolver::{Resolver, arguments};
+use crate::resolver::{Resolver, merged_arguments};
 use crate::schema::Schema;
 use crate::source::Origin;
 use crate::tree::{Node, Value};
-use crate::{files, sets, sweep, validate};
+use crate::{arguments, files, sweep, validate};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use std::path::Path;
 pub fn load(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Resolved, Problems> {
     let layers = files::layers(path)?;
     Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
-    Resolver::new(catalogue).draft(path, layers, sets::tables(sets)?)?.finish()
+    Resolver::new(catalogue).draft(path, layers, arguments::tables(sets)?)?.finish()
 }
 
 /// Validates the settings of one component, given as `key=value` without the component's table,
 /// and fills in its defaults.
 pub fn settings_of(component: &ComponentSchema, sets: &[String]) -> Result<Json, Problems> {
     let schema = Schema::of_component(component);
-    let table = arguments(sets::tables(sets)?, &schema);
+    let table = merged_arguments(arguments::tables(sets)?, &schema);
     let tree = Node { value: Value::Table(table), origin: Origin::Default };
     let (tree, problems) = validate::validate_table(tree, &schema, component.table);
     Problems::check(problems)?;

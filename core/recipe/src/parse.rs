@@ -12,21 +12,21 @@ use toml::de::{DeTable, DeValue};
 pub fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
-        return Ok(Reader(source).table(document.get_ref()));
+        return Ok(TreeReader(source).table(document.get_ref()));
     }
     // The recovering parser reports some places more than once, and out of order.
     let mut errors: Vec<_> = errors.iter().map(|e| (e.span().unwrap_or(0..0), e.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     errors.dedup_by_key(|(span, _)| span.start);
     let problem = |(span, message)| {
-        Problem::new(&Reader(source).origin(span), format!("not valid TOML: {message}")).label("here")
+        Problem::new(&TreeReader(source).origin(span), format!("not valid TOML: {message}")).label("here")
     };
     Err(errors.into_iter().map(problem).collect())
 }
 
-struct Reader<'s>(&'s Arc<Source>);
+struct TreeReader<'s>(&'s Arc<Source>);
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     fn origin(&self, span: Range<usize>) -> Origin {
         Origin::Written(Place::new(self.0, span))
     }

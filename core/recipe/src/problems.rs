@@ -25,7 +25,7 @@ pub struct Problem {
 
 impl Problem {
     /// Whether underlining fails because the formatter counts columns in 16 bits.
-    fn lies_too_far_right(&self) -> bool {
+    fn exceeds_column_limit(&self) -> bool {
         self.place.as_ref().is_some_and(|Place { source, span }| {
             let line = source.text[..span.start].rfind('\n').map_or(0, |end| end + 1);
             span.end - line > 60_000
@@ -196,7 +196,7 @@ pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize,
     for problem in problems {
         // Rendering fails only if a span is outside its source; fall back to plain text then.
         let before = text.len();
-        if problem.lies_too_far_right() || handler.render_report(&mut text, problem).is_err() {
+        if problem.exceeds_column_limit() || handler.render_report(&mut text, problem).is_err() {
             text.truncate(before);
             text.push_str(&format!("  × {problem}\n"));
             text.extend(problem.help.as_ref().map(|help| format!("  help: {help}\n")));

@@ -24,9 +24,9 @@ pub fn explained(tree: &Node) -> String {
     text
 }
 
-type Line = (String, Option<String>);
+type TomlLine = (String, Option<String>);
 
-fn lines(tree: &Node) -> Vec<Line> {
+fn lines(tree: &Node) -> Vec<TomlLine> {
     let mut lines = Vec::new();
     if let Value::Table(table) = &tree.value {
         table_lines(table, "", &mut lines);
@@ -34,7 +34,7 @@ fn lines(tree: &Node) -> Vec<Line> {
     lines
 }
 
-fn table_lines(table: &Table, path: &str, lines: &mut Vec<Line>) {
+fn table_lines(table: &Table, path: &str, lines: &mut Vec<TomlLine>) {
     let (tables, settings): (Vec<_>, Vec<_>) = table.iter().partition(|e| matches!(e.node.value, Value::Table(_)));
     // A table that holds only tables needs no header; an empty one does.
     if !path.is_empty() && (!settings.is_empty() || tables.is_empty()) {

@@ -20,11 +20,11 @@ use std::rc::Rc;
 /// Resolves recipes and caches what they share.
 pub(crate) struct Resolver<'c, C> {
     catalogue: &'c C,
-    known: Vec<Rc<Known<C>>>,
+    shared: Vec<Rc<Shared<C>>>,
 }
 
 /// What recipes with the same libraries share.
-struct Known<C> {
+struct Shared<C> {
     /// The list of libraries as written in the recipe.
     written: Option<Node>,
     catalogue: C,
@@ -36,40 +36,40 @@ pub(crate) struct Draft<C> {
     /// The recipe with its defaults.
     pub tree: Node,
     problems: Vec<Problem>,
-    known: Rc<Known<C>>,
+    shared: Rc<Shared<C>>,
 }
 
 impl<'c, C: Catalogue> Resolver<'c, C> {
     pub fn new(catalogue: &'c C) -> Self {
-        Self { catalogue, known: Vec::new() }
+        Self { catalogue, shared: Vec::new() }
     }
 
     /// Merges the layers and the arguments, validates the result and fills in the defaults.
     pub fn draft(&mut self, path: &Path, layers: Vec<Layer>, arguments: Vec<Table>) -> Result<Draft<C>, Problems> {
-        let known = self.known(&layers, &arguments)?;
-        let tree = merged(path, layers, arguments, &known.schema, &known.catalogue.plugins());
-        let (tree, problems) = validate::validate(tree, &known.schema);
-        Ok(Draft { tree, problems, known })
+        let shared = self.shared(&layers, &arguments)?;
+        let tree = merged(path, layers, arguments, &shared.schema, &shared.catalogue.plugins());
+        let (tree, problems) = validate::validate(tree, &shared.schema);
+        Ok(Draft { tree, problems, shared })
     }
 
-    fn known(&mut self, layers: &[Layer], arguments: &[Table]) -> Result<Rc<Known<C>>, Problems> {
+    fn shared(&mut self, layers: &[Layer], arguments: &[Table]) -> Result<Rc<Shared<C>>, Problems> {
         let written = plugins::written_last(layers, arguments);
-        if let Some(known) = self.known.iter().find(|known| known.written.as_ref() == written) {
-            return Ok(Rc::clone(known));
+        if let Some(shared) = self.shared.iter().find(|shared| shared.written.as_ref() == written) {
+            return Ok(Rc::clone(shared));
         }
         let catalogue = plugins::load(written, self.catalogue)?;
         let schema = Schema::of_recipes(&catalogue.components());
-        let known = Rc::new(Known { written: written.cloned(), catalogue, schema });
-        self.known.push(Rc::clone(&known));
-        Ok(known)
+        let shared = Rc::new(Shared { written: written.cloned(), catalogue, schema });
+        self.shared.push(Rc::clone(&shared));
+        Ok(shared)
     }
 }
 
 impl<C: Catalogue> Draft<C> {
     /// The recipe ready to be run, or everything that is wrong with it.
     pub fn finish(self) -> Result<Resolved, Problems> {
-        let Self { mut tree, problems, known } = self;
-        let catalogue = &known.catalogue;
+        let Self { mut tree, problems, shared } = self;
+        let catalogue = &shared.catalogue;
         Problems::check(problems)?;
         let recipe = typed(&tree)?;
         let written = Written { recipe: &recipe, tree: &tree };
@@ -119,7 +119,7 @@ fn plugins_used(recipe: &Recipe, catalogue: &impl Catalogue) -> Vec<PluginFile> 
 }
 
 fn merged(path: &Path, layers: Vec<Layer>, sets: Vec<Table>, schema: &Schema, loaded: &[PluginFile]) -> Node {
-    let arguments = arguments(sets, schema);
+    let arguments = merged_arguments(sets, schema);
     let mut table = Table::default();
     let mut origin = Origin::Default;
     for layer in layers {
@@ -140,7 +140,7 @@ fn merged(path: &Path, layers: Vec<Layer>, sets: Vec<Table>, schema: &Schema, lo
 }
 
 /// All `--set` arguments as one table, so that their order matters only for equal keys.
-pub(crate) fn arguments(sets: Vec<Table>, schema: &Schema) -> Table {
+pub(crate) fn merged_arguments(sets: Vec<Table>, schema: &Schema) -> Table {
     let mut all = Table::default();
     for table in sets {
         merge::merge(&mut all, table, schema, schema.as_json());

@@ -1,12 +1,12 @@
 //! The JSON Schema (draft-07) of recipes, from which everything else is derived.
 //!
 //! The engine's tables come from the types in `settings`, those of components from the schemas of
-//! the components. Validation, defaults, suggestions, listings and completion in editors all read
+//! the components. Validation, defaults, suggestions, listings and completion in sweep_schema all read
 //! this document, so components from plugins are treated like built-in ones.
 
 use crate::catalogue::{COMPONENT_TABLES, ComponentSchema};
-use crate::editors;
 use crate::settings::Recipe;
+use crate::sweep_schema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
@@ -42,8 +42,8 @@ impl Schema {
             "type": ["string", "array"],
             "items": { "type": "string" },
         });
-        root["properties"]["sweep"] = editors::sweep();
-        root["properties"]["tune"] = editors::tune();
+        root["properties"]["sweep"] = sweep_schema::sweep();
+        root["properties"]["tune"] = sweep_schema::tune();
         root["definitions"] = Json::Object(definitions);
         Self { root }
     }

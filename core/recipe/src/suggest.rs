@@ -12,11 +12,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             best = Some((candidate, score));
         }
     }
-    best.map(|(candidate, _)| candidate).or_else(|| only_one_that_begins_so(word, &candidates))
+    best.map(|(candidate, _)| candidate).or_else(|| unique_prefix_match(word, &candidates))
 }
 
 /// The only candidate with this prefix: `warmup_epochs` for `warmup`.
-fn only_one_that_begins_so<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+fn unique_prefix_match<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = plain(word);
     let mut all = candidates.iter().copied().filter(|candidate| word.len() >= 3 && plain(candidate).starts_with(&word));
     all.next().filter(|_| all.next().is_none())

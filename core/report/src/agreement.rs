@@ -4,7 +4,7 @@
 //! for the seed, and all methods of a seed share data, labels, initial parameters, batches and
 //! evaluated samples.
 
-use crate::Run;
+use crate::ReportedRun;
 use crate::difference::{Difference, differences};
 use serde::Serialize;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ impl Condition {
     }
 
     /// Its value in a run: equal text means equal conditions.
-    pub fn of(self, run: &Run) -> String {
+    pub fn of(self, run: &ReportedRun) -> String {
         let result = &run.result;
         match self {
             Condition::Recipe => result.recipe_hash.clone(),
@@ -133,27 +133,27 @@ pub fn short(value: &str) -> &str {
 }
 
 /// All conditions that runs of a case should share but do not.
-pub fn disagreements(case: &str, runs: &[&Run]) -> Vec<Disagreement> {
+pub fn disagreements(case: &str, runs: &[&ReportedRun]) -> Vec<Disagreement> {
     let mut found = Vec::new();
     let mut methods: Vec<&str> = runs.iter().map(|run| run.method.as_str()).collect();
     methods.dedup();
     for method in methods {
-        let repetitions: Vec<&Run> = runs.iter().copied().filter(|run| run.method == method).collect();
+        let repetitions: Vec<&ReportedRun> = runs.iter().copied().filter(|run| run.method == method).collect();
         found.extend(disagreement(Condition::Recipe, case, &repetitions));
     }
     let mut seeds: Vec<u64> = runs.iter().map(|run| run.seed()).collect();
     seeds.sort_unstable();
     seeds.dedup();
     for seed in seeds {
-        let together: Vec<&Run> = runs.iter().copied().filter(|run| run.seed() == seed).collect();
+        let together: Vec<&ReportedRun> = runs.iter().copied().filter(|run| run.seed() == seed).collect();
         found.extend(Condition::BETWEEN_METHODS.into_iter().filter_map(|c| disagreement(c, case, &together)));
     }
     found
 }
 
-fn disagreement(condition: Condition, case: &str, runs: &[&Run]) -> Option<Disagreement> {
+fn disagreement(condition: Condition, case: &str, runs: &[&ReportedRun]) -> Option<Disagreement> {
     let between_repetitions = condition == Condition::Recipe;
-    let mut values: Vec<(String, Vec<&Run>)> = Vec::new();
+    let mut values: Vec<(String, Vec<&ReportedRun>)> = Vec::new();
     for run in runs {
         let value = condition.of(run);
         match values.iter_mut().find(|(known, _)| *known == value) {
@@ -164,11 +164,12 @@ fn disagreement(condition: Condition, case: &str, runs: &[&Run]) -> Option<Disag
     if values.len() < 2 {
         return None;
     }
-    let name = |run: &Run| if between_repetitions { format!("seed {}", run.seed()) } else { run.method.clone() };
+    let name =
+        |run: &ReportedRun| if between_repetitions { format!("seed {}", run.seed()) } else { run.method.clone() };
     let names: Vec<String> = runs.iter().map(|run| name(run)).collect();
     let recipes: Vec<_> = runs.iter().zip(&names).map(|(run, name)| (name.as_str(), &run.settings)).collect();
     let settings = differences(&recipes).into_iter().filter(|d| condition.decided_by(&d.setting)).collect();
-    let described = |run: &&Run| format!("{}, seed {}: {}", run.method, run.seed(), run.folder.display());
+    let described = |run: &&ReportedRun| format!("{}, seed {}: {}", run.method, run.seed(), run.folder.display());
     Some(Disagreement {
         condition,
         case: case.into(),

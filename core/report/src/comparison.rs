@@ -3,7 +3,7 @@
 use crate::agreement::{Condition, Disagreement, disagreements};
 use crate::difference::shown;
 use crate::published;
-use crate::runs::{Found, LeftOut, Place, Run};
+use crate::runs::{FoundRuns, ReportedRun, RunKey, SkippedRun};
 use crate::{Error, Result};
 use curricle_recipe::{SweepRun, nearest};
 use curricle_record::RunResult;
@@ -26,15 +26,15 @@ pub struct Selection {
 #[derive(Debug)]
 pub struct Comparison {
     /// All runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ReportedRun>,
     /// The methods, in the order of the rows.
     pub methods: Vec<String>,
     /// The cases in their order; a single empty one if they have no names.
     pub cases: Vec<String>,
     /// Positions of runs that did not finish.
-    pub missing: Vec<Place>,
+    pub missing: Vec<RunKey>,
     /// Skipped folders.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedRun>,
     /// Conditions that runs should share but do not.
     pub disagreements: Vec<Disagreement>,
 }
@@ -44,8 +44,8 @@ impl Comparison {
     ///
     /// # Errors
     /// If there are no finished runs, or if runs of a case differ in their conditions.
-    pub fn new(found: Found, selection: &Selection) -> Result<Self> {
-        let Found { mut runs, left_out } = found;
+    pub fn new(found: FoundRuns, selection: &Selection) -> Result<Self> {
+        let FoundRuns { mut runs, left_out } = found;
         if runs.is_empty() {
             let mut lines = vec!["no finished run to report on".to_string()];
             lines.extend(left_out.iter().map(|l| format!("  {}: {}", l.folder.display(), l.reason)));
@@ -62,7 +62,7 @@ impl Comparison {
             key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal).then_with(|| natural(a, b))
         });
         // With `by`, cases are named after settings, so skipped runs match none of them.
-        let known = |place: &Place| methods.contains(&place.method) && cases.contains(&place.case);
+        let known = |place: &RunKey| methods.contains(&place.method) && cases.contains(&place.case);
         let missing = left_out.iter().filter_map(|l| l.place.clone()).filter(known).collect();
         let comparison = Self::assemble(runs, methods, cases, missing, left_out);
         comparison.refuse_mixtures(selection.allow_batches)?;
@@ -79,8 +79,8 @@ impl Comparison {
             methods.push(method.clone());
             cases.push(case.clone());
             match result {
-                Some(result) => runs.push(Run::of_sweep(planned, result)),
-                None => missing.push(Place { method, case, seed: planned.resolved.recipe.seed }),
+                Some(result) => runs.push(ReportedRun::from_sweep(planned, result)),
+                None => missing.push(RunKey { method, case, seed: planned.resolved.recipe.seed }),
             }
         }
         let as_planned = |names: Vec<String>| ordered(&[], names.into_iter(), |_, _| Ordering::Equal);
@@ -88,19 +88,20 @@ impl Comparison {
     }
 
     fn assemble(
-        mut runs: Vec<Run>,
+        mut runs: Vec<ReportedRun>,
         methods: Vec<String>,
         cases: Vec<String>,
-        missing: Vec<Place>,
-        mut left_out: Vec<LeftOut>,
+        missing: Vec<RunKey>,
+        mut left_out: Vec<SkippedRun>,
     ) -> Self {
         let place = |list: &[String], name: &String| list.iter().position(|known| known == name);
         runs.sort_by_key(|run| (place(&cases, &run.case), place(&methods, &run.method), run.seed()));
-        let mut kept: Vec<Run> = Vec::new();
+        let mut kept: Vec<ReportedRun> = Vec::new();
         for run in runs {
-            let key = |run: &Run| (run.method.clone(), run.case.clone(), run.seed(), run.result.recipe_hash.clone());
+            let key =
+                |run: &ReportedRun| (run.method.clone(), run.case.clone(), run.seed(), run.result.recipe_hash.clone());
             match kept.iter().find(|known| key(known) == key(&run)) {
-                Some(twin) => left_out.push(LeftOut {
+                Some(twin) => left_out.push(SkippedRun {
                     reason: format!("duplicate of `{}`", twin.folder.display()),
                     folder: run.folder,
                     place: None,
@@ -148,17 +149,17 @@ impl Comparison {
     }
 
     /// All runs of a case.
-    pub fn of_case(&self, case: &str) -> Vec<&Run> {
+    pub fn of_case(&self, case: &str) -> Vec<&ReportedRun> {
         self.runs.iter().filter(|run| run.case == case).collect()
     }
 
     /// The repetitions of a method in a case, by seed.
-    pub fn group(&self, method: &str, case: &str) -> Vec<&Run> {
+    pub fn group(&self, method: &str, case: &str) -> Vec<&ReportedRun> {
         self.runs.iter().filter(|run| run.method == method && run.case == case).collect()
     }
 
     /// All methods and cases that have runs, with those runs.
-    pub fn groups(&self) -> impl Iterator<Item = (&str, &str, Vec<&Run>)> {
+    pub fn groups(&self) -> impl Iterator<Item = (&str, &str, Vec<&ReportedRun>)> {
         let pairs = self.cases.iter().flat_map(|case| self.methods.iter().map(move |method| (method, case)));
         let groups = pairs.map(|(method, case)| (method.as_str(), case.as_str(), self.group(method, case)));
         groups.filter(|(_, _, runs)| !runs.is_empty())
@@ -166,7 +167,7 @@ impl Comparison {
 }
 
 /// Names every case after settings: `noise.ratio = 0.2`.
-fn name_cases(runs: &mut [Run], by: &[String]) -> Result<()> {
+fn name_cases(runs: &mut [ReportedRun], by: &[String]) -> Result<()> {
     for key in by {
         if runs.iter().all(|run| run.setting(key).is_none()) {
             return Err(Error::Usage(format!("no run has a setting `{key}` to group cases by")));
@@ -183,7 +184,12 @@ fn name_cases(runs: &mut [Run], by: &[String]) -> Result<()> {
 }
 
 /// Keeps the runs whose name was chosen; every chosen name must exist.
-fn choose(what: &str, chosen: &[String], runs: &mut Vec<Run>, name: impl Fn(&Run) -> &String) -> Result<()> {
+fn choose(
+    what: &str,
+    chosen: &[String],
+    runs: &mut Vec<ReportedRun>,
+    name: impl Fn(&ReportedRun) -> &String,
+) -> Result<()> {
     if chosen.is_empty() {
         return Ok(());
     }
@@ -231,7 +237,7 @@ fn usual_order(a: &str, b: &str) -> Ordering {
 }
 
 /// Sort key of cases, before their names: the data set, then the amount of noise.
-fn circumstances(run: &Run) -> (String, bool, f64) {
+fn circumstances(run: &ReportedRun) -> (String, bool, f64) {
     let removed = run.setting("noise.remove_flipped").is_some_and(|value| value == true);
     (run.word("data.source").unwrap_or_default().into(), removed, run.number("noise.ratio").unwrap_or(0.0))
 }

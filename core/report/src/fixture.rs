@@ -1,13 +1,13 @@
 //! Synthetic runs for tests.
 
-use crate::Run;
+use crate::ReportedRun;
 use curricle_recipe::identity;
 use curricle_record::{Conditions, FORMAT, Metrics, RunResult};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// A run with this Recall@1.
-pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> Run {
+pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedRun {
     let metrics = |recall: f64| Metrics {
         recall: [(1, recall), (8, 1.0 - 0.5 * (1.0 - recall))].into(),
         r_precision: 0.6 * recall,
@@ -55,11 +55,11 @@ pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> Run {
         seconds: 12.5,
     };
     let folder = format!("runs/fixture-{method}/{}/seed-{seed}", &result.recipe_hash[..8]).into();
-    Run { folder, method: method.into(), case: case.into(), settings, result, manifest: None }
+    ReportedRun { folder, method: method.into(), case: case.into(), settings, result, manifest: None }
 }
 
 /// Three methods, two cases, three seeds.
-pub fn runs() -> Vec<Run> {
+pub fn runs() -> Vec<ReportedRun> {
     let mut runs = Vec::new();
     for (case, drop) in [("noisy", 0.1), ("clean", 0.0)] {
         for (method, recall) in [("ms", 0.72), ("contrastive", 0.655), ("bspml", 0.75)] {
@@ -74,7 +74,7 @@ pub fn runs() -> Vec<Run> {
 }
 
 /// Writes the folder of a run like a real one, with curves, weights and a retrieval image.
-pub fn write(run: &Run, out: &Path) {
+pub fn write(run: &ReportedRun, out: &Path) {
     let folder = out.join(&run.folder);
     std::fs::create_dir_all(&folder).unwrap();
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();

@@ -22,9 +22,9 @@ pub use difference::{Difference, differences, shared};
 pub use error::{Error, Result};
 pub use measure::Measure;
 pub use published::Published;
-pub use runs::{Found, LeftOut, Place, Run, find};
+pub use runs::{FoundRuns, ReportedRun, RunKey, SkippedRun, find};
 pub use statistics::{Spread, Test};
-pub use summary::{Against, Questions, Row, Summary, Value};
+pub use summary::{MetricValue, PairedComparison, Summary, SummaryOptions, SummaryRow};
 
 #[cfg(test)]
 mod fixture;

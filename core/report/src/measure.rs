@@ -1,6 +1,6 @@
 //! The metrics that tables can show.
 
-use crate::Run;
+use crate::ReportedRun;
 use crate::{Error, Result};
 use curricle_recipe::nearest;
 use serde::Serialize;
@@ -54,7 +54,7 @@ impl Measure {
     ///
     /// # Errors
     /// If no run has one of them.
-    pub fn choose(names: &[String], runs: &[Run]) -> Result<Vec<Self>> {
+    pub fn choose(names: &[String], runs: &[ReportedRun]) -> Result<Vec<Self>> {
         if names.is_empty() {
             return Ok(Self::usual(runs).iter().map(|name| Self::named(name)).collect());
         }
@@ -76,19 +76,19 @@ impl Measure {
     }
 
     /// Names of the default metrics, as far as the runs have them.
-    pub fn usual(runs: &[Run]) -> Vec<String> {
+    pub fn usual(runs: &[ReportedRun]) -> Vec<String> {
         let known = known(runs);
         DEFAULT.iter().map(ToString::to_string).filter(|name| known.contains(name)).collect()
     }
 
     /// Its value at the end of a run.
-    pub fn of(&self, run: &Run) -> Option<f64> {
+    pub fn of(&self, run: &ReportedRun) -> Option<f64> {
         let found = values(run).into_iter().find(|(name, _)| *name == self.name);
         found.map(|(_, value)| value).filter(|value| value.is_finite())
     }
 
     /// Its value before training.
-    pub fn untrained(&self, run: &Run) -> Option<f64> {
+    pub fn untrained(&self, run: &ReportedRun) -> Option<f64> {
         run.result.untrained.scalars().into_iter().find(|(name, _)| *name == self.name).map(|(_, value)| value)
     }
 
@@ -126,7 +126,7 @@ fn decimals(value: f64) -> usize {
 }
 
 /// Names of all metrics that at least one run has.
-fn known(runs: &[Run]) -> Vec<String> {
+fn known(runs: &[ReportedRun]) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for name in runs.iter().flat_map(|run| values(run).into_iter().map(|(name, _)| name)) {
         if !known.contains(&name) {
@@ -137,7 +137,7 @@ fn known(runs: &[Run]) -> Vec<String> {
 }
 
 /// All metrics of a run by name.
-fn values(run: &Run) -> Vec<(String, f64)> {
+fn values(run: &ReportedRun) -> Vec<(String, f64)> {
     let result = &run.result;
     let mut values = result.trained.scalars();
     values.extend(result.weighting.iter().cloned());

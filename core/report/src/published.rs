@@ -3,7 +3,7 @@
 //! The paper names neither its network nor its number of epochs, so equal conditions cannot be
 //! claimed: the values show how methods compare, not what ours should reach.
 
-use crate::{Measure, Run};
+use crate::{Measure, ReportedRun};
 use serde::Serialize;
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
 }
 
 /// The published value of a run's metric.
-pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
+pub fn value(run: &ReportedRun, measure: &Measure) -> Option<Published> {
     let (dataset, noise, method) = (run.word("data.source")?, noise_ratio(run)?, method(run)?);
     let same = |r: &&Record| {
         r.dataset == dataset && (r.noise_ratio - noise).abs() < 1e-9 && r.method == method && r.metric == measure.name
@@ -58,7 +58,7 @@ pub fn value(run: &Run, measure: &Measure) -> Option<Published> {
 
 /// The noise ratio if the noise is as in the paper: none, or uniform with the flipped samples kept.
 /// Only results on the test classes are comparable.
-fn noise_ratio(run: &Run) -> Option<f64> {
+fn noise_ratio(run: &ReportedRun) -> Option<f64> {
     let as_usual = run.setting("noise.remove_flipped").is_none_or(|value| value == false)
         && run.word("eval.on").is_none_or(|on| on == "test");
     match run.word("noise.name").unwrap_or("none") {
@@ -69,7 +69,7 @@ fn noise_ratio(run: &Run) -> Option<f64> {
 }
 
 /// The method that a run computes, whatever its name.
-fn method(run: &Run) -> Option<&str> {
+fn method(run: &ReportedRun) -> Option<&str> {
     let (loss, weights) = (run.result.loss.as_str(), run.result.weights.as_str());
     match (loss, weights) {
         ("bspml", "balanced_self_paced") if run.number("weights.mu") != Some(0.0) => Some("bspml"),
@@ -100,7 +100,7 @@ mod tests {
     fn a_value_is_shown_only_for_the_same_data_and_noise() {
         let published = |settings: serde_json::Value, metric: &str| {
             let run = fixture::run("ms", "", 0, 0.5);
-            value(&Run { settings, ..run }, &Measure::named(metric)).map(|p| (p.mean, p.std))
+            value(&ReportedRun { settings, ..run }, &Measure::named(metric)).map(|p| (p.mean, p.std))
         };
         let noisy =
             |ratio: f64| json!({ "data": { "source": "cub200" }, "noise": { "name": "uniform", "ratio": ratio } });

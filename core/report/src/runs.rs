@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A finished run.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct ReportedRun {
     /// Its folder.
     pub folder: PathBuf,
     /// Name of the method, which labels its row.
@@ -25,9 +25,9 @@ pub struct Run {
     pub manifest: Option<Manifest>,
 }
 
-impl Run {
+impl ReportedRun {
     /// A finished run of a sweep.
-    pub fn of_sweep(planned: &SweepRun, result: RunResult) -> Self {
+    pub fn from_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
             folder: RunFolder::below(Path::new(""), &result.name, &result.recipe_hash, result.seed).path().into(),
             method: planned.method.clone(),
@@ -61,7 +61,7 @@ impl Run {
 
 /// A setting of a recipe by its dotted name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct RunKey {
     /// The method.
     pub method: String,
     /// The case; empty if it has no name.
@@ -72,29 +72,29 @@ pub struct Place {
 
 /// A folder that was found but skipped.
 #[derive(Debug, Clone, Serialize)]
-pub struct LeftOut {
+pub struct SkippedRun {
     /// The folder.
     pub folder: PathBuf,
     /// Why.
     pub reason: String,
     /// The position of its run, if known.
-    pub place: Option<Place>,
+    pub place: Option<RunKey>,
 }
 
 /// What was found below some folders.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundRuns {
     /// The finished runs, by path.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ReportedRun>,
     /// The skipped folders.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedRun>,
 }
 
 /// Finds all runs in folders and below them.
 ///
 /// # Errors
 /// If a folder does not exist or cannot be listed, or if there is no run at all.
-pub fn find(folders: &[PathBuf]) -> Result<Found> {
+pub fn find(folders: &[PathBuf]) -> Result<FoundRuns> {
     let mut seen = BTreeSet::new();
     let mut paths = Vec::new();
     for folder in folders {
@@ -112,7 +112,7 @@ pub fn find(folders: &[PathBuf]) -> Result<Found> {
             )));
         }
     }
-    let mut found = Found::default();
+    let mut found = FoundRuns::default();
     for path in paths {
         match read(&path) {
             Ok(run) => found.runs.push(run),
@@ -138,7 +138,7 @@ fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) ->
     below.iter().try_for_each(|path| walk(path, seen, runs))
 }
 
-fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
+fn read(folder: &Path) -> Result<ReportedRun, Box<SkippedRun>> {
     let files = RunFolder::new(folder);
     let settings = settings(&files.recipe());
     let place = settings.as_ref().ok().map(|settings| {
@@ -148,9 +148,9 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
             method => method.to_string(),
         };
         let seed = setting(settings, "seed").and_then(Value::as_u64).unwrap_or(0);
-        Place { method, case: word("case").into(), seed }
+        RunKey { method, case: word("case").into(), seed }
     });
-    let left_out = |reason: String| Box::new(LeftOut { folder: folder.into(), reason, place: place.clone() });
+    let left_out = |reason: String| Box::new(SkippedRun { folder: folder.into(), reason, place: place.clone() });
     let result = files
         .read_result()
         .map_err(|error| left_out(error.to_string()))?
@@ -165,7 +165,7 @@ fn read(folder: &Path) -> Result<Run, Box<LeftOut>> {
     }
     let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
     let case = result.case.clone().unwrap_or_default();
-    Ok(Run { folder: folder.into(), method, case, settings, result, manifest })
+    Ok(ReportedRun { folder: folder.into(), method, case, settings, result, manifest })
 }
 
 fn settings(path: &Path) -> Result<Value> {

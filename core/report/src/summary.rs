@@ -5,13 +5,13 @@ use crate::agreement::Condition;
 use crate::comparison::unknown;
 use crate::published::{self, Published};
 use crate::statistics::{EXACT_SIGN_FLIPS, Spread, Test, holm};
-use crate::{Comparison, Measure, Run};
+use crate::{Comparison, Measure, ReportedRun};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to compute.
 #[derive(Debug, Clone, Default)]
-pub struct Questions {
+pub struct SummaryOptions {
     /// Names of metrics, the main one first; the default ones if empty.
     pub metrics: Vec<String>,
     /// The method that all others are tested against.
@@ -22,7 +22,7 @@ pub struct Questions {
 
 /// One metric of one method in one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Value {
+pub struct MetricValue {
     /// Mean and spread over seeds.
     #[serde(flatten)]
     pub spread: Spread,
@@ -31,14 +31,14 @@ pub struct Value {
     /// Gain over the untrained model, paired by seed.
     pub gain: Option<Spread>,
     /// The paired test against the chosen method.
-    pub against: Option<Against>,
+    pub against: Option<PairedComparison>,
     /// The published value for the same data set and noise.
     pub published: Option<Published>,
 }
 
 /// A paired test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Against {
+pub struct PairedComparison {
     /// Differences from the other method over the seeds that both have.
     pub difference: Spread,
     /// The p value.
@@ -49,7 +49,7 @@ pub struct Against {
 
 /// One method in one case.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct SummaryRow {
     /// The method; `untrained` for the model before training.
     pub method: String,
     /// The case, if it has a name.
@@ -61,7 +61,7 @@ pub struct Row {
     /// Number of missing runs: seeds that were planned or that other methods of the case have.
     pub missing: usize,
     /// Values by metric name.
-    pub values: BTreeMap<String, Value>,
+    pub values: BTreeMap<String, MetricValue>,
 }
 
 /// The numbers of a report.
@@ -74,7 +74,7 @@ pub struct Summary {
     /// The statistical test.
     pub test: Test,
     /// Case by case: the untrained model, then the methods.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SummaryRow>,
     /// What readers should know before drawing conclusions.
     pub caveats: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl Summary {
     ///
     /// # Errors
     /// If a metric or the method to test against is unknown.
-    pub fn new(comparison: &Comparison, questions: &Questions) -> Result<Self> {
+    pub fn new(comparison: &Comparison, questions: &SummaryOptions) -> Result<Self> {
         let against = questions.against.clone();
         if let Some(method) = against.as_ref().filter(|method| !comparison.methods.contains(method)) {
             let known: Vec<&str> = comparison.methods.iter().map(String::as_str).collect();
@@ -100,7 +100,7 @@ impl Summary {
     }
 
     /// The rows of a case, the untrained model first.
-    pub fn of_case<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a Row> {
+    pub fn of_case<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a SummaryRow> {
         self.rows.iter().filter(move |row| row.case.as_deref().unwrap_or_default() == case)
     }
 
@@ -111,15 +111,16 @@ impl Summary {
     }
 
     /// The row of a method in a case.
-    pub fn row(&self, method: &str, case: &str) -> Option<&Row> {
-        let here = |row: &&Row| row.trained && row.method == method && row.case.as_deref().unwrap_or_default() == case;
+    pub fn row(&self, method: &str, case: &str) -> Option<&SummaryRow> {
+        let here =
+            |row: &&SummaryRow| row.trained && row.method == method && row.case.as_deref().unwrap_or_default() == case;
         self.rows.iter().find(here)
     }
 
     fn add_case(&mut self, comparison: &Comparison, case: &str) {
         let runs = comparison.of_case(case);
         let label = (!case.is_empty()).then(|| case.to_string());
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<SummaryRow> = Vec::new();
         let seeds: BTreeSet<u64> = runs.iter().map(|run| run.seed()).collect();
         for method in &comparison.methods {
             let group = comparison.group(method, case);
@@ -130,7 +131,7 @@ impl Summary {
             }
             let has = |seed: &u64| group.iter().any(|run| run.seed() == *seed);
             let values = self.metrics.iter().filter_map(|m| Some((m.name.clone(), self.value(comparison, m, &group)?)));
-            rows.push(Row {
+            rows.push(SummaryRow {
                 method: method.clone(),
                 case: label.clone(),
                 trained: true,
@@ -147,10 +148,10 @@ impl Summary {
         self.rows.extend(rows);
     }
 
-    fn value(&self, comparison: &Comparison, measure: &Measure, group: &[&Run]) -> Option<Value> {
+    fn value(&self, comparison: &Comparison, measure: &Measure, group: &[&ReportedRun]) -> Option<MetricValue> {
         let values: Vec<f64> = group.iter().filter_map(|run| measure.of(run)).collect();
         let gains: Vec<f64> = group.iter().filter_map(|run| Some(measure.of(run)? - measure.untrained(run)?)).collect();
-        Some(Value {
+        Some(MetricValue {
             spread: Spread::of(&values)?,
             rank: None,
             gain: Spread::of(&gains),
@@ -159,40 +160,47 @@ impl Summary {
         })
     }
 
-    fn tested(&self, comparison: &Comparison, measure: &Measure, group: &[&Run]) -> Option<Against> {
+    fn tested(&self, comparison: &Comparison, measure: &Measure, group: &[&ReportedRun]) -> Option<PairedComparison> {
         let (other, first) = (self.against.as_ref()?, group.first()?);
         if *other == first.method {
             return None;
         }
         let others = comparison.group(other, &first.case);
-        let pair = |run: &&Run| {
+        let pair = |run: &&ReportedRun| {
             let other = others.iter().find(|other| other.seed() == run.seed())?;
             Some(measure.of(run)? - measure.of(other)?)
         };
         let differences: Vec<f64> = group.iter().filter_map(pair).collect();
         let p = self.test.p_value(&differences);
-        Some(Against { difference: Spread::of(&differences)?, p, p_corrected: p })
+        Some(PairedComparison { difference: Spread::of(&differences)?, p, p_corrected: p })
     }
 }
 
 /// Every method of a seed starts from the same model, so one run per seed is enough.
-fn untrained(metrics: &[Measure], runs: &[&Run], case: Option<String>) -> Option<Row> {
-    let by_seed: BTreeMap<u64, &Run> = runs.iter().rev().map(|run| (run.seed(), *run)).collect();
+fn untrained(metrics: &[Measure], runs: &[&ReportedRun], case: Option<String>) -> Option<SummaryRow> {
+    let by_seed: BTreeMap<u64, &ReportedRun> = runs.iter().rev().map(|run| (run.seed(), *run)).collect();
     let value = |measure: &Measure| {
         let values: Vec<f64> = by_seed.values().filter_map(|run| measure.untrained(run)).collect();
         let spread = Spread::of(&values)?;
-        let value = Value { spread, rank: None, gain: None, against: None, published: None };
+        let value = MetricValue { spread, rank: None, gain: None, against: None, published: None };
         Some((measure.name.clone(), value))
     };
     let values: BTreeMap<_, _> = metrics.iter().filter_map(value).collect();
     let seeds = by_seed.keys().copied().collect();
-    (!values.is_empty()).then(|| Row { method: "untrained".into(), case, trained: false, seeds, missing: 0, values })
+    (!values.is_empty()).then(|| SummaryRow {
+        method: "untrained".into(),
+        case,
+        trained: false,
+        seeds,
+        missing: 0,
+        values,
+    })
 }
 
 /// Ranks methods by the rounded values shown, so that equal numbers get equal marks.
-fn rank(measure: &Measure, rows: &mut [Row]) {
+fn rank(measure: &Measure, rows: &mut [SummaryRow]) {
     let Some(higher_is_better) = measure.higher_is_better else { return };
-    let shown = |value: &Value| measure.show(value.spread.mean).parse::<f64>().unwrap_or(f64::NAN);
+    let shown = |value: &MetricValue| measure.show(value.spread.mean).parse::<f64>().unwrap_or(f64::NAN);
     let mut means: Vec<f64> = rows.iter().filter_map(|row| row.values.get(&measure.name)).map(shown).collect();
     if means.len() < 2 {
         return;
@@ -209,8 +217,8 @@ fn rank(measure: &Measure, rows: &mut [Row]) {
 }
 
 /// Holm's correction over all methods of a case.
-fn correct(measure: &Measure, rows: &mut [Row]) {
-    let mut tests: Vec<&mut Against> =
+fn correct(measure: &Measure, rows: &mut [SummaryRow]) {
+    let mut tests: Vec<&mut PairedComparison> =
         rows.iter_mut().filter_map(|row| row.values.get_mut(&measure.name)?.against.as_mut()).collect();
     tests.retain(|test| test.p.is_some());
     let p_values: Vec<f64> = tests.iter().filter_map(|test| test.p).collect();
@@ -220,7 +228,7 @@ fn correct(measure: &Measure, rows: &mut [Row]) {
 }
 
 /// A property that may differ between runs.
-type Fact = fn(&Run) -> Option<String>;
+type Fact = fn(&ReportedRun) -> Option<String>;
 
 fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     let mut caveats = Vec::new();

@@ -1,6 +1,6 @@
 //! The tables of a report, independent of the output format.
 
-use crate::summary::{Row, Summary, Value};
+use crate::summary::{MetricValue, Summary, SummaryRow};
 use crate::{Comparison, Measure, Published, published};
 
 /// The highlight of a cell.
@@ -89,7 +89,7 @@ pub struct Table {
 
 /// All tables of a report with their notes.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub struct ReportLayout {
     /// Heading of the report.
     pub title: String,
     /// The tables.
@@ -101,7 +101,7 @@ pub struct Layout {
 }
 
 /// Lays out an overview of all cases, if there are several, and one table for each.
-pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> Layout {
+pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> ReportLayout {
     let mut tables = Vec::new();
     if let (Some(main), true) = (summary.metrics.first(), comparison.cases.len() > 1) {
         tables.push(overview(main, comparison, summary));
@@ -109,7 +109,7 @@ pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> Layout
     for case in &comparison.cases {
         tables.push(of_case(case, summary));
     }
-    Layout { title: title.into(), tables, notes: notes(summary), caveats: summary.caveats.clone() }
+    ReportLayout { title: title.into(), tables, notes: notes(summary), caveats: summary.caveats.clone() }
 }
 
 fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Table {
@@ -135,12 +135,12 @@ fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Ta
 }
 
 fn of_case(case: &str, summary: &Summary) -> Table {
-    let rows: Vec<&Row> = summary.of_case(case).collect();
+    let rows: Vec<&SummaryRow> = summary.of_case(case).collect();
     let columns = columns(&rows, summary);
     let mut titles = vec!["method".to_string()];
     titles.extend(columns.iter().map(|column| column.title.clone()));
     titles.push("runs".into());
-    let cells = |row: &&Row| {
+    let cells = |row: &&SummaryRow| {
         let mut cells = vec![Cell::text(&row.method)];
         cells.extend(columns.iter().map(|column| {
             let value = row.values.get(&column.measure.name);
@@ -165,21 +165,22 @@ fn of_case(case: &str, summary: &Summary) -> Table {
 struct Column {
     title: String,
     measure: Measure,
-    cell: fn(&Measure, &Value) -> Option<Cell>,
+    cell: fn(&Measure, &MetricValue) -> Option<Cell>,
 }
 
 /// The main metric with interval, gain, test and published value, then the others.
-fn columns(rows: &[&Row], summary: &Summary) -> Vec<Column> {
+fn columns(rows: &[&SummaryRow], summary: &Summary) -> Vec<Column> {
     let mut columns = Vec::new();
     for (index, measure) in summary.metrics.iter().enumerate() {
-        let mut add = |title: &str, cell: fn(&Measure, &Value) -> Option<Cell>| {
+        let mut add = |title: &str, cell: fn(&Measure, &MetricValue) -> Option<Cell>| {
             columns.push(Column { title: title.into(), measure: measure.clone(), cell });
         };
         add(&measure.title, |measure, value| Some(value_cell(measure, value)));
         if index > 0 {
             continue;
         }
-        let has = |wanted: fn(&Value) -> bool| rows.iter().filter_map(|row| row.values.get(&measure.name)).any(wanted);
+        let has =
+            |wanted: fn(&MetricValue) -> bool| rows.iter().filter_map(|row| row.values.get(&measure.name)).any(wanted);
         if has(|value| value.spread.interval.is_some()) {
             add("95 % CI", |measure, value| {
                 let [low, high] = value.spread.interval?;
@@ -206,7 +207,7 @@ fn columns(rows: &[&Row], summary: &Summary) -> Vec<Column> {
     columns
 }
 
-fn value_cell(measure: &Measure, value: &Value) -> Cell {
+fn value_cell(measure: &Measure, value: &MetricValue) -> Cell {
     let mark = match value.rank {
         Some(1) => Mark::Best,
         Some(2) => Mark::Second,

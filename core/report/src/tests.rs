@@ -6,20 +6,20 @@ use crate::table::layout;
 use serde_json::json;
 use std::path::Path;
 
-fn found(runs: Vec<Run>) -> Found {
-    Found { runs, left_out: Vec::new() }
+fn found(runs: Vec<ReportedRun>) -> FoundRuns {
+    FoundRuns { runs, left_out: Vec::new() }
 }
 
-fn compared(runs: Vec<Run>) -> Comparison {
+fn compared(runs: Vec<ReportedRun>) -> Comparison {
     Comparison::new(found(runs), &Selection::default()).unwrap()
 }
 
-fn against_ms() -> Questions {
-    Questions { against: Some("ms".into()), ..Default::default() }
+fn against_ms() -> SummaryOptions {
+    SummaryOptions { against: Some("ms".into()), ..Default::default() }
 }
 
 #[track_caller]
-fn refusal(runs: Vec<Run>) -> String {
+fn refusal(runs: Vec<ReportedRun>) -> String {
     Comparison::new(found(runs), &Selection::default()).unwrap_err().to_string()
 }
 
@@ -53,7 +53,7 @@ fn runs_are_found_recursively_and_skipped_folders_are_listed() {
     assert!(reasons.iter().any(|reason| reason.contains("not finished")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("cannot be parsed")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.starts_with("duplicate of")), "{reasons:?}");
-    let summary = Summary::new(&comparison, &Questions::default()).unwrap();
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
     assert_eq!(summary.row("ms", "noisy").unwrap().missing, 1, "the unfinished one");
     assert!(summary.caveats.iter().any(|caveat| caveat.contains("3 folders were skipped")), "{:?}", summary.caveats);
 
@@ -86,7 +86,7 @@ fn runs_with_different_labels_are_refused_with_the_setting_and_both_values() {
 
 #[test]
 fn conditions_are_checked_within_a_case_but_not_between_cases() {
-    type Change = fn(&mut Run);
+    type Change = fn(&mut ReportedRun);
     let change: [(Condition, Change); 5] = [
         (Condition::Data, |run| run.result.conditions.data = "x".into()),
         (Condition::Labels, |run| run.result.conditions.labels = "x".into()),
@@ -111,7 +111,7 @@ fn different_batches_can_be_allowed_and_become_a_caveat() {
     assert!(refusal(runs.clone()).contains("--allow batches"));
     let selection = Selection { allow_batches: true, ..Default::default() };
     let comparison = Comparison::new(found(runs.clone()), &selection).unwrap();
-    let summary = Summary::new(&comparison, &Questions::default()).unwrap();
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
     assert!(summary.caveats[0].contains("not trained on the same batches"), "{:?}", summary.caveats);
     runs[0].result.conditions.data = "x".into();
     assert!(Comparison::new(found(runs), &selection).is_err(), "no other condition is allowed");
@@ -119,7 +119,7 @@ fn different_batches_can_be_allowed_and_become_a_caveat() {
 
 #[test]
 fn repetitions_with_different_recipes_are_refused_unless_grouped_by_a_setting() {
-    let mut runs: Vec<Run> = fixture::runs().into_iter().filter(|run| run.method == "ms").collect();
+    let mut runs: Vec<ReportedRun> = fixture::runs().into_iter().filter(|run| run.method == "ms").collect();
     for run in runs.iter_mut().filter(|run| run.case == "clean") {
         run.case = "noisy".into();
         run.result.seed += 3;
@@ -193,17 +193,17 @@ fn a_missing_seed_is_a_caveat_and_tests_use_the_common_seeds() {
 #[test]
 fn unknown_metrics_and_methods_get_a_suggestion() {
     let comparison = compared(fixture::runs());
-    let metrics = |name: &str| Questions { metrics: vec![name.into()], ..Default::default() };
+    let metrics = |name: &str| SummaryOptions { metrics: vec![name.into()], ..Default::default() };
     let message = Summary::new(&comparison, &metrics("recal@1")).unwrap_err().to_string();
     assert!(message.contains("did you mean `recall@1`?"), "{message}");
     assert!(Summary::new(&comparison, &metrics("Recall@8")).is_ok());
-    let against = Questions { against: Some("bsplm".into()), ..Default::default() };
+    let against = SummaryOptions { against: Some("bsplm".into()), ..Default::default() };
     let message = Summary::new(&comparison, &against).unwrap_err().to_string();
     assert!(message.contains("did you mean `bspml`?"), "{message}");
 }
 
-fn cub(runs: Vec<Run>) -> Vec<Run> {
-    let mut runs: Vec<Run> = runs.into_iter().filter(|run| run.case == "noisy").collect();
+fn cub(runs: Vec<ReportedRun>) -> Vec<ReportedRun> {
+    let mut runs: Vec<ReportedRun> = runs.into_iter().filter(|run| run.case == "noisy").collect();
     for run in &mut runs {
         run.settings["data"]["source"] = json!("cub200");
     }
@@ -224,7 +224,7 @@ fn tables_match_their_snapshots_in_every_format() {
 
     let published = compared(cub(fixture::runs()));
     let summary =
-        Summary::new(&published, &Questions { metrics: vec!["recall@1".into()], ..Default::default() }).unwrap();
+        Summary::new(&published, &SummaryOptions { metrics: vec!["recall@1".into()], ..Default::default() }).unwrap();
     insta::assert_snapshot!("text_published", format::text(&layout_of(&published, &summary), false));
 }
 
@@ -234,7 +234,7 @@ fn special_characters_in_names_are_escaped_in_every_format() {
     let mut runs = fixture::runs();
     runs.iter_mut().filter(|run| run.method == "ms").for_each(|run| run.method = hostile.into());
     let comparison = compared(runs);
-    let summary = Summary::new(&comparison, &Questions::default()).unwrap();
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
     let layout = layout(hostile, &comparison, &summary);
     let markdown = format::markdown(&layout);
     assert!(markdown.contains(r"a\|b\_&lt;i&gt;&amp;%${}\\\`"), "{markdown}");
@@ -338,7 +338,7 @@ fn varied_settings_become_axes_and_other_differences_become_lines() {
         runs.push(run);
     }
     let comparison = compared(runs);
-    let summary = Summary::new(&comparison, &Questions::default()).unwrap();
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
     let figures = Figures::draw(&comparison, &summary);
     let svg = |name: &str| figures.drawn.iter().find(|figure| figure.name == name).map(|figure| figure.svg.clone());
     let against_lambda = svg("maw-against-lambda").unwrap();

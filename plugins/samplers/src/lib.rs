@@ -1,7 +1,7 @@
 //! The built-in samplers, one file each.
 
-mod deck;
 mod pk;
+mod shuffled_pool;
 
 mod random;
 

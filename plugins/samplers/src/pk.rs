@@ -3,15 +3,15 @@
 //! Pair-based losses need several samples of a class in a batch; random batches from a hundred classes
 //! would have hardly any.
 
-use crate::deck::Deck;
+use crate::shuffled_pool::ShuffledPool;
 use curricle_sdk::prelude::*;
 use std::collections::BTreeMap;
 
 /// P classes with K samples each.
 ///
-/// An epoch has ⌈N/(P·K)⌉ batches. Classes are drawn from a shuffled deck: no class appears twice in
+/// An epoch has ⌈N/(P·K)⌉ batches. Classes are drawn from a shuffled shuffled_pool: no class appears twice in
 /// a batch, and the counts of any two classes in an epoch differ by at most one, so every class appears
-/// if the epoch is long enough. The samples of a class are drawn from a separate shuffled deck: all
+/// if the epoch is long enough. The samples of a class are drawn from a separate shuffled shuffled_pool: all
 /// are drawn before one is repeated.
 ///
 /// - A class with fewer than K samples is filled up with repeats, as evenly as possible: with three
@@ -42,16 +42,16 @@ impl Sampler for Pk {
         for (sample, label) in epoch.labels.iter().enumerate() {
             members.entry(*label).or_default().push(sample as i64);
         }
-        let mut samples: Vec<Deck<i64>> = members.into_values().map(Deck::new).collect();
+        let mut samples: Vec<ShuffledPool<i64>> = members.into_values().map(ShuffledPool::new).collect();
         let classes = self.classes.min(samples.len());
         if classes == 0 {
             return Ok(Vec::new());
         }
-        let mut deck = Deck::new((0..samples.len()).collect());
+        let mut shuffled_pool = ShuffledPool::new((0..samples.len()).collect());
         let mut rng = rng::stream(epoch.seed, "sampler pk", epoch.epoch, 0);
         let count = epoch.labels.len().div_ceil(classes.saturating_mul(self.per_class));
         let batches = (0..count).map(|_| {
-            let drawn = deck.hand(classes, &mut rng);
+            let drawn = shuffled_pool.hand(classes, &mut rng);
             drawn.into_iter().flat_map(|class| samples[class].hand(self.per_class, &mut rng)).collect()
         });
         Ok(batches.collect())

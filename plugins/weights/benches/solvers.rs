@@ -8,10 +8,10 @@
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
-use curricle_weights::problem::Problem;
+use curricle_weights::problem::WeightProblem;
 use curricle_weights::solver::Solver;
 use curricle_weights::target::lambda_for_maw;
-use curricle_weights::xi::{Constants, Xi, xi};
+use curricle_weights::xi::{Xi, XiConstants, xi};
 use rand::RngExt;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -96,7 +96,7 @@ fn of_features(path: &str, seed: u64) -> Difficulty {
     let noisy = labels.iter().zip(&flipped);
     let labels: Vec<i64> =
         noisy.map(|(&l, &f)| if f { (l + rng.random_range(1..CLASSES)) % CLASSES } else { l }).collect();
-    let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+    let constants = XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 };
     let xi = xi(&rows, &Classes::new(&labels), &constants).expect("finite features");
     Difficulty { labels, flipped, xi }
 }
@@ -112,7 +112,7 @@ fn compare(difficulty: &Difficulty, seed: u64) -> Vec<Curve> {
     let Difficulty { labels, flipped, xi: Xi { pos, neg } } = difficulty;
     let classes = Classes::new(labels);
     let start = vec![1.0; labels.len()];
-    let at = |lambda: f64| Problem { classes: &classes, xi_pos: pos, xi_neg: neg, lambda, mu: lambda };
+    let at = |lambda: f64| WeightProblem { classes: &classes, xi_pos: pos, xi_neg: neg, lambda, mu: lambda };
     let problem = at(lambda_for_maw(at, TARGET_MAW, &start, seed, 1));
     println!(
         "seed {seed}: {} samples in {} classes, {} labels flipped, λ = μ = {:.4}",

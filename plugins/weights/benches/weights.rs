@@ -8,15 +8,15 @@
 
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
-use curricle_weights::problem::Problem;
+use curricle_weights::problem::WeightProblem;
 use curricle_weights::solver::Solver;
 use curricle_weights::target::lambda_for_maw;
-use curricle_weights::xi::{Constants, Xi, xi};
+use curricle_weights::xi::{Xi, XiConstants, xi};
 use rand::RngExt;
 use std::time::Instant;
 use tch::{Device, Kind, Tensor};
 
-const CONSTANTS: Constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+const CONSTANTS: XiConstants = XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -100,7 +100,8 @@ fn exact_at_the_size_of_sop() {
     println!("exact solver, {} samples in {} classes, from w = 1", labels.len(), classes.count());
     println!("{:>8} {:>8} {:>8} {:>10} {:>8} {:>8}", "mu", "MAW", "sweeps", "gradient", "seconds", "target s");
     for share in [0.0, 0.1, 1.0, 10.0] {
-        let at = |lambda: f64| Problem { classes: &classes, xi_pos: &pos, xi_neg: &neg, lambda, mu: share * lambda };
+        let at =
+            |lambda: f64| WeightProblem { classes: &classes, xi_pos: &pos, xi_neg: &neg, lambda, mu: share * lambda };
         let start = Instant::now();
         let lambda = lambda_for_maw(at, 0.8, &all, 1, 1);
         let fitted = start.elapsed().as_secs_f64();

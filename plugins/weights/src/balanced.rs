@@ -6,11 +6,11 @@
 //! weights of the last one.
 
 use crate::classes::Classes;
-use crate::problem::Problem;
+use crate::problem::WeightProblem;
 use crate::schedule::Lambda;
 use crate::solver::Solver;
 use crate::target::lambda_for_maw;
-use crate::xi::{Constants, Xi, embeddings, xi};
+use crate::xi::{Xi, XiConstants, embeddings, xi};
 use curricle_sdk::LossInfo;
 use curricle_sdk::prelude::*;
 
@@ -39,9 +39,9 @@ pub struct BalancedSelfPaced {
 impl WeightScheme for BalancedSelfPaced {
     fn update(&self, round: &Round) -> Result<WeightUpdate> {
         let classes = Classes::new(round.labels);
-        let constants = Constants::choose(self.alpha, self.beta, self.rho, &round.loss);
+        let constants = XiConstants::choose(self.alpha, self.beta, self.rho, &round.loss);
         let xi = xi(embeddings(round)?, &classes, &constants)?;
-        let problem_at = |lambda: f64, max: f64| Problem {
+        let problem_at = |lambda: f64, max: f64| WeightProblem {
             classes: &classes,
             xi_pos: &xi.pos,
             xi_neg: &xi.neg,
@@ -85,13 +85,13 @@ impl WeightScheme for BalancedSelfPaced {
         if self.mu.is_some_and(|mu| !(mu >= 0.0 && mu.is_finite())) {
             return Err(Error::setting("mu", "must be 0 or more"));
         }
-        Constants::check(self.alpha, self.beta, self.rho)?;
+        XiConstants::check(self.alpha, self.beta, self.rho)?;
         self.solver.check()
     }
 
     fn advice(&self, data: &DataFacts, loss: &LossInfo) -> Vec<Advice> {
         let mut advice: Vec<_> =
-            Constants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect();
+            XiConstants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect();
         let singles = data.class_sizes.iter().filter(|&&size| size == 1).count();
         if singles > 0 {
             let classes = if singles == 1 { "1 class has".into() } else { format!("{singles} classes have") };
@@ -236,12 +236,12 @@ pub(crate) mod tests {
     #[test]
     fn constants_come_from_a_loss_that_has_all_three() {
         let settings = json!({ "alpha": 3.0, "beta": 40.0, "rho": 0.7 });
-        let chosen = Constants::choose(None, Some(30.0), None, &LossInfo { name: "ms", settings: &settings });
-        assert_eq!(chosen, Constants { alpha: 3.0, beta: 30.0, rho: 0.7 });
+        let chosen = XiConstants::choose(None, Some(30.0), None, &LossInfo { name: "ms", settings: &settings });
+        assert_eq!(chosen, XiConstants { alpha: 3.0, beta: 30.0, rho: 0.7 });
         // Another loss's `alpha` and `beta` mean other things.
         let settings = json!({ "alpha": 32.0, "delta": 0.1 });
-        let chosen = Constants::choose(None, None, None, &LossInfo { name: "proxy_anchor", settings: &settings });
-        assert_eq!(chosen, Constants { alpha: 2.0, beta: 50.0, rho: 0.5 });
+        let chosen = XiConstants::choose(None, None, None, &LossInfo { name: "proxy_anchor", settings: &settings });
+        assert_eq!(chosen, XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 });
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! `w_a ← clip(w_a - γ_t G, 0, 1)` with γ_t = γ / (1 + decay · t/N). Draws are without
 //! replacement; if there are fewer than requested, all are used.
 
-use crate::problem::Problem;
+use crate::problem::WeightProblem;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -32,7 +32,7 @@ pub struct Sampling {
 }
 
 /// Runs the iterations from `start`.
-pub fn solve(problem: &Problem, start: &[f64], sampling: &Sampling, mut rng: ChaCha8Rng) -> Vec<f64> {
+pub fn solve(problem: &WeightProblem, start: &[f64], sampling: &Sampling, mut rng: ChaCha8Rng) -> Vec<f64> {
     let mut weights: Vec<f64> = start.iter().map(|w| w.clamp(0.0, 1.0)).collect();
     let samples = weights.len();
     if samples == 0 {
@@ -58,9 +58,9 @@ pub fn solve(problem: &Problem, start: &[f64], sampling: &Sampling, mut rng: Cha
     weights
 }
 
-/// N^c G, an unbiased estimate of `Problem::slope`.
+/// N^c G, an unbiased estimate of `WeightProblem::slope`.
 fn sampled_slope(
-    problem: &Problem,
+    problem: &WeightProblem,
     weights: &[f64],
     imbalance: f64,
     a: usize,
@@ -127,7 +127,7 @@ mod tests {
         let classes = Classes::new(&LABELS);
         let (xi_pos, xi_neg) = random_xi(20, 1);
         let weights = random_weights(20, 2);
-        let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.3, mu: 0.7 };
+        let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.3, mu: 0.7 };
         let gradient = problem.gradient(&weights);
         let sums = problem.sums(&weights);
         let mut rng = stream(1, "test", 0, 0);
@@ -153,7 +153,7 @@ mod tests {
         let classes = Classes::new(&LABELS);
         let (xi_pos, xi_neg) = random_xi(20, 1);
         let weights = random_weights(20, 2);
-        let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.3, mu: 0.7 };
+        let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.3, mu: 0.7 };
         let sums = problem.sums(&weights);
         for a in 0..20 {
             let imbalance = problem.imbalance(&sums, classes.of(a));

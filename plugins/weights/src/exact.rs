@@ -18,7 +18,7 @@
 //! is large. In `u = w/N^c` their Hessian is a diagonal plus a matrix of rank two, so after each sweep
 //! they are moved together to the minimum of their quadratic, in O(N).
 
-use crate::problem::{Problem, Sums};
+use crate::problem::{Sums, WeightProblem};
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -37,7 +37,7 @@ pub struct Solution {
 
 /// Minimises the objective from `start` until no weight changes by more than `tolerance` in a sweep,
 /// for at most `sweeps` sweeps. `rng` decides the order of the classes.
-pub fn solve(problem: &Problem, start: &[f64], sweeps: usize, tolerance: f64, mut rng: ChaCha8Rng) -> Solution {
+pub fn solve(problem: &WeightProblem, start: &[f64], sweeps: usize, tolerance: f64, mut rng: ChaCha8Rng) -> Solution {
     let mut weights: Vec<f64> = start.iter().map(|w| w.clamp(0.0, 1.0)).collect();
     for sweep in 1..=sweeps {
         // Recomputed in every sweep, so that rounding errors cannot accumulate.
@@ -61,7 +61,7 @@ pub fn solve(problem: &Problem, start: &[f64], sweeps: usize, tolerance: f64, mu
 }
 
 /// All samples: classes in random order, within a class by decreasing slope.
-fn hardest_first(problem: &Problem, sums: &Sums, weights: &[f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
+fn hardest_first(problem: &WeightProblem, sums: &Sums, weights: &[f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut classes: Vec<usize> = (0..problem.classes.count()).collect();
     classes.shuffle(rng);
     let mut order = Vec::with_capacity(weights.len());
@@ -76,7 +76,7 @@ fn hardest_first(problem: &Problem, sums: &Sums, weights: &[f64], rng: &mut ChaC
 }
 
 /// The weight that minimises L with all others fixed.
-fn best_weight(problem: &Problem, sums: &Sums, a: usize, weight: f64) -> f64 {
+fn best_weight(problem: &WeightProblem, sums: &Sums, a: usize, weight: f64) -> f64 {
     let slope = problem.slope(sums, a, weight);
     let curvature = problem.curvature();
     if curvature > 0.0 {
@@ -94,7 +94,7 @@ fn best_weight(problem: &Problem, sums: &Sums, a: usize, weight: f64) -> f64 {
 /// Moves the free weights (one strictly inside (0, 1) per class) together to the minimum of their
 /// quadratic, if that is inside the bounds; weights outside are clamped and the others solved for
 /// again. The result is kept only if L decreases.
-fn newton_step(problem: &Problem, weights: &mut [f64]) {
+fn newton_step(problem: &WeightProblem, weights: &mut [f64]) {
     let count = problem.classes.count();
     let curvature = problem.curvature();
     if curvature <= 0.0 {
@@ -168,12 +168,12 @@ mod tests {
     use curricle_sdk::rng::stream;
     use proptest::prelude::*;
 
-    fn run(problem: &Problem, start: &[f64]) -> Solution {
+    fn run(problem: &WeightProblem, start: &[f64]) -> Solution {
         solve(problem, start, 1000, 1e-10, stream(1, "test", 0, 0))
     }
 
     /// Whether no change of a single weight within [0, 1] lowers the objective.
-    fn is_coordinate_minimum(problem: &Problem, weights: &[f64]) -> bool {
+    fn is_coordinate_minimum(problem: &WeightProblem, weights: &[f64]) -> bool {
         let value = problem.objective(weights);
         (0..weights.len()).all(|a| {
             (0..=50).all(|i| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// Plain coordinate descent in a given order, for μ = 0.
-    fn descend(problem: &Problem, order: &[usize]) -> f64 {
+    fn descend(problem: &WeightProblem, order: &[usize]) -> f64 {
         let mut weights = vec![1.0; order.len()];
         for _ in 0..100 {
             for &a in order {
@@ -203,7 +203,7 @@ mod tests {
         for seed in 0..40 {
             let (xi_pos, xi_neg) = random_xi(10, seed);
             // With μ = 0, L is linear in each weight, so a minimum is at a corner.
-            let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.6, mu: 0.0 };
+            let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.6, mu: 0.0 };
             let corner = |bits: u32| (0..10).map(|a| f64::from(bits >> a & 1)).collect::<Vec<_>>();
             let best = (0..1024).map(|bits| problem.objective(&corner(bits))).fold(f64::INFINITY, f64::min);
             let found = run(&problem, &[1.0; 10]).weights;
@@ -225,7 +225,7 @@ mod tests {
         for seed in 0..20 {
             let (xi_pos, xi_neg) = random_xi(60, seed);
             for mu in [0.01, 1.0, 30.0] {
-                let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.6, mu };
+                let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.6, mu };
                 let found = run(&problem, &random_weights(60, seed));
                 assert!(problem.projected_gradient(&found.weights) < 1e-9, "{found:?}");
                 assert!(is_coordinate_minimum(&problem, &found.weights));
@@ -253,7 +253,7 @@ mod tests {
         let classes = Classes::new(&labels);
         let (xi_pos, xi_neg) = random_xi(200, 9);
         for mu in [0.0, 0.5, 50.0] {
-            let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 2.0, mu };
+            let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 2.0, mu };
             let mut last = problem.objective(&[1.0; 200]);
             for sweeps in 1..30 {
                 let found = solve(&problem, &[1.0; 200], sweeps, 0.0, stream(1, "test", 0, 0));
@@ -275,7 +275,7 @@ mod tests {
             let classes = Classes::new(&labels);
             let (xi_pos, xi_neg) = random_xi(labels.len(), seed);
             let start = random_weights(labels.len(), seed);
-            let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda, mu };
+            let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda, mu };
             let found = run(&problem, &start);
             prop_assert!(found.weights.iter().all(|w| (0.0..=1.0).contains(w)));
             prop_assert!(problem.objective(&found.weights) <= problem.objective(&start) + 1e-12);
@@ -297,8 +297,8 @@ mod tests {
             let classes = Classes::new(&labels);
             let moved_classes = Classes::new(&order.iter().map(|&a| labels[a]).collect::<Vec<_>>());
             let lambda = 1.8;
-            let plain = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda, mu };
-            let moved = Problem { classes: &moved_classes, xi_pos: &moved_pos, xi_neg: &moved_neg, lambda, mu };
+            let plain = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda, mu };
+            let moved = WeightProblem { classes: &moved_classes, xi_pos: &moved_pos, xi_neg: &moved_neg, lambda, mu };
             let start = random_weights(samples, seed);
             prop_assert!((plain.objective(&start) - moved.objective(&pick(&start))).abs() < 1e-12);
             // Compares objectives, not weights: the two samples of a lone class are exchangeable at
@@ -318,8 +318,8 @@ mod tests {
             let (one, other) = (Classes::new(&labels), Classes::new(&renamed));
             let (xi_pos, xi_neg) = random_xi(labels.len(), seed);
             let weights = random_weights(labels.len(), seed);
-            let plain = Problem { classes: &one, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.0, mu: 2.0 };
-            let moved = Problem { classes: &other, ..plain };
+            let plain = WeightProblem { classes: &one, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.0, mu: 2.0 };
+            let moved = WeightProblem { classes: &other, ..plain };
             prop_assert!((plain.objective(&weights) - moved.objective(&weights)).abs() < 1e-12);
             let (g, h) = (plain.gradient(&weights), moved.gradient(&weights));
             prop_assert!(g.iter().zip(&h).all(|(g, h)| (g - h).abs() < 1e-12));

@@ -15,7 +15,7 @@ use crate::classes::Classes;
 
 /// One weight problem: fixed ξ±, λ and μ.
 #[derive(Debug, Clone, Copy)]
-pub struct Problem<'a> {
+pub struct WeightProblem<'a> {
     /// The samples of each class.
     pub classes: &'a Classes,
     /// Difficulty of each sample within its own class, ξ⁺.
@@ -43,7 +43,7 @@ pub(crate) struct Sums {
     neg_total: f64,
 }
 
-impl Problem<'_> {
+impl WeightProblem<'_> {
     /// The sums at these weights.
     pub(crate) fn sums(&self, weights: &[f64]) -> Sums {
         let count = self.classes.count();
@@ -180,7 +180,7 @@ pub(crate) mod tests {
     }
 
     /// The objective as published, pair by pair.
-    fn naive(problem: &Problem, weights: &[f64]) -> f64 {
+    fn naive(problem: &WeightProblem, weights: &[f64]) -> f64 {
         let classes = problem.classes;
         let count = classes.count();
         let zeta: Vec<f64> = (0..count).map(|c| classes.members(c).iter().map(|&a| weights[a]).sum()).collect();
@@ -215,7 +215,7 @@ pub(crate) mod tests {
             let (xi_pos, xi_neg) = random_xi(labels.len(), 1);
             let weights = random_weights(labels.len(), 2);
             for mu in [0.0, 0.9] {
-                let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.1, mu };
+                let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 1.1, mu };
                 let (fast, slow) = (problem.objective(&weights), naive(&problem, &weights));
                 assert!((fast - slow).abs() < 1e-13, "{fast} {slow} for {labels:?}");
             }
@@ -228,7 +228,7 @@ pub(crate) mod tests {
             let classes = Classes::new(labels);
             let (xi_pos, xi_neg) = random_xi(labels.len(), 3);
             let weights = random_weights(labels.len(), 4);
-            let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 0.7, mu: 1.3 };
+            let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 0.7, mu: 1.3 };
             let gradient = problem.gradient(&weights);
             for a in 0..labels.len() {
                 let at = |step: f64| {
@@ -247,7 +247,7 @@ pub(crate) mod tests {
     fn running_sums_are_updated_for_a_single_change() {
         let classes = Classes::new(LAYOUTS[0]);
         let (xi_pos, xi_neg) = random_xi(9, 5);
-        let problem = Problem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 0.7, mu: 1.3 };
+        let problem = WeightProblem { classes: &classes, xi_pos: &xi_pos, xi_neg: &xi_neg, lambda: 0.7, mu: 1.3 };
         let mut weights = random_weights(9, 6);
         let mut sums = problem.sums(&weights);
         problem.shift(&mut sums, 4, 0.25 - weights[4]);
@@ -262,7 +262,8 @@ pub(crate) mod tests {
     #[test]
     fn the_projected_gradient_ignores_directions_out_of_bounds() {
         let classes = Classes::new(&[0, 0]);
-        let problem = Problem { classes: &classes, xi_pos: &[0.0, 0.0], xi_neg: &[0.0, 0.0], lambda: 1.0, mu: 0.0 };
+        let problem =
+            WeightProblem { classes: &classes, xi_pos: &[0.0, 0.0], xi_neg: &[0.0, 0.0], lambda: 1.0, mu: 0.0 };
         assert_eq!(problem.projected_gradient(&[1.0, 1.0]), 0.0);
         assert!((problem.projected_gradient(&[0.5, 1.0]) - 0.5).abs() < 1e-15);
     }

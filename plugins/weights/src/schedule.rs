@@ -24,7 +24,7 @@ const TARGET_MAW: f64 = 0.8;
 /// A `target_maw` of 0.8 means that about a fifth of the data may be doubted. It is not the share of
 /// clean samples, which is unknown; use the same value for all noise ratios that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Table")]
+#[serde(try_from = "LambdaInput", into = "LambdaTable")]
 pub enum Lambda {
     /// A given λ_∞.
     Schedule {
@@ -83,18 +83,18 @@ impl Lambda {
 /// The forms a recipe may use: a number is a constant λ.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum LambdaInput {
     Number(f64),
-    Table(Table),
+    LambdaTable(LambdaTable),
 }
 
-impl TryFrom<Written> for Lambda {
+impl TryFrom<LambdaInput> for Lambda {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
+    fn try_from(written: LambdaInput) -> Result<Self, Self::Error> {
         match written {
-            Written::Number(max) => Ok(Lambda::Schedule { start: Some(max), growth: 1.0, max }),
-            Written::Table(table) => table.try_into(),
+            LambdaInput::Number(max) => Ok(Lambda::Schedule { start: Some(max), growth: 1.0, max }),
+            LambdaInput::LambdaTable(table) => table.try_into(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl TryFrom<Written> for Lambda {
 /// The two alternatives as a recipe writes them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct LambdaTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,15 +113,15 @@ struct Table {
     target_maw: Option<f64>,
 }
 
-impl TryFrom<Table> for Lambda {
+impl TryFrom<LambdaTable> for Lambda {
     type Error = &'static str;
 
-    fn try_from(table: Table) -> Result<Self, Self::Error> {
+    fn try_from(table: LambdaTable) -> Result<Self, Self::Error> {
         match table {
-            Table { start: None, growth: None, max: None, target_maw: Some(target_maw) } => {
+            LambdaTable { start: None, growth: None, max: None, target_maw: Some(target_maw) } => {
                 Ok(Lambda::Target { target_maw })
             }
-            Table { start, growth, max: Some(max), target_maw: None } => {
+            LambdaTable { start, growth, max: Some(max), target_maw: None } => {
                 Ok(Lambda::Schedule { start, growth: growth.unwrap_or(GROWTH), max })
             }
             _ => Err("`lambda` takes either `max`, optionally with `start` and `growth`, or `target_maw` alone"),
@@ -129,14 +129,14 @@ impl TryFrom<Table> for Lambda {
     }
 }
 
-impl From<Lambda> for Table {
+impl From<Lambda> for LambdaTable {
     fn from(lambda: Lambda) -> Self {
         match lambda {
             Lambda::Schedule { start, growth, max } => {
-                Table { start, growth: Some(growth), max: Some(max), target_maw: None }
+                LambdaTable { start, growth: Some(growth), max: Some(max), target_maw: None }
             }
             Lambda::Target { target_maw } => {
-                Table { start: None, growth: None, max: None, target_maw: Some(target_maw) }
+                LambdaTable { start: None, growth: None, max: None, target_maw: Some(target_maw) }
             }
         }
     }
@@ -151,7 +151,7 @@ impl JsonSchema for Lambda {
         true
     }
 
-    // Written by hand: the alternatives differ in the key they require, which serde calls untagged and
+    // LambdaInput by hand: the alternatives differ in the key they require, which serde calls untagged and
     // reports poorly.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({

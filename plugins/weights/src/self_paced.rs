@@ -9,7 +9,7 @@
 
 use crate::classes::Classes;
 use crate::schedule::Lambda;
-use crate::xi::{Constants, Xi, embeddings, xi};
+use crate::xi::{Xi, XiConstants, embeddings, xi};
 use curricle_sdk::LossInfo;
 use curricle_sdk::prelude::*;
 
@@ -32,7 +32,7 @@ pub struct SelfPaced {
 impl WeightScheme for SelfPaced {
     fn update(&self, round: &Round) -> Result<WeightUpdate> {
         let classes = Classes::new(round.labels);
-        let constants = Constants::choose(self.alpha, self.beta, self.rho, &round.loss);
+        let constants = XiConstants::choose(self.alpha, self.beta, self.rho, &round.loss);
         let xi = xi(embeddings(round)?, &classes, &constants)?;
         let difficulty: Vec<f64> = xi.pos.iter().zip(&xi.neg).map(|(p, n)| p + n).collect();
 
@@ -73,11 +73,11 @@ impl WeightScheme for SelfPaced {
 
     fn check(&self) -> Result<()> {
         self.lambda.check()?;
-        Constants::check(self.alpha, self.beta, self.rho)
+        XiConstants::check(self.alpha, self.beta, self.rho)
     }
 
     fn advice(&self, _data: &DataFacts, loss: &LossInfo) -> Vec<Advice> {
-        Constants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect()
+        XiConstants::choose(self.alpha, self.beta, self.rho, loss).advice().into_iter().collect()
     }
 }
 

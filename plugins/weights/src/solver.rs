@@ -2,7 +2,7 @@
 
 use crate::doubly_stochastic::{self, Sampling};
 use crate::exact::{self, Solution};
-use crate::problem::Problem;
+use crate::problem::WeightProblem;
 use curricle_sdk::{Error, Result, rng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ impl Solver {
     }
 
     /// Solves from `start`; random draws depend only on seed and round.
-    pub fn solve(&self, problem: &Problem, start: &[f64], seed: u64, round: u64) -> Solution {
+    pub fn solve(&self, problem: &WeightProblem, start: &[f64], seed: u64, round: u64) -> Solution {
         let rng = rng::stream(seed, "weights", round, 0);
         match *self {
             Solver::Exact { sweeps, tolerance } => exact::solve(problem, start, sweeps, tolerance, rng),

@@ -1,6 +1,6 @@
 //! Fits λ_∞ to a target for the mean average weight (MAW).
 
-use crate::problem::Problem;
+use crate::problem::WeightProblem;
 use crate::solver::Solver;
 
 /// Largest accepted deviation from the target MAW.
@@ -14,7 +14,7 @@ const TRIES: usize = 12;
 /// The first guess is the λ at which marginal samples are indifferent, which is usually close enough
 /// if classes are large; bisection on short solves refines it.
 pub fn lambda_for_maw<'a>(
-    problem_at: impl Fn(f64) -> Problem<'a>,
+    problem_at: impl Fn(f64) -> WeightProblem<'a>,
     target: f64,
     start: &[f64],
     seed: u64,
@@ -51,7 +51,7 @@ pub fn lambda_for_maw<'a>(
 
 /// The λ at which, on average over classes, the marginal sample neither gains nor loses, when
 /// every class keeps the easiest `target` of its weight. Exact for μ → ∞.
-fn indifference(problem: &Problem, target: f64) -> f64 {
+fn indifference(problem: &WeightProblem, target: f64) -> f64 {
     let classes = problem.classes;
     let difficulty = |a: usize| problem.xi_pos[a] + problem.xi_neg[a];
     let mut weights = vec![0.0; classes.samples()];
@@ -89,7 +89,7 @@ mod tests {
         let start = vec![1.0; 600];
         for target in [0.3, 0.5, 0.8, 0.95] {
             for share in [0.0, 1.0] {
-                let at = |lambda| Problem {
+                let at = |lambda| WeightProblem {
                     classes: &classes,
                     xi_pos: &xi_pos,
                     xi_neg: &xi_neg,
@@ -109,7 +109,7 @@ mod tests {
         for labels in [vec![0, 0, 1, 1], vec![0], vec![0, 1], vec![0, 0]] {
             let classes = Classes::new(&labels);
             let zeros = vec![0.0; labels.len()];
-            let at = |lambda| Problem { classes: &classes, xi_pos: &zeros, xi_neg: &zeros, lambda, mu: lambda };
+            let at = |lambda| WeightProblem { classes: &classes, xi_pos: &zeros, xi_neg: &zeros, lambda, mu: lambda };
             let lambda = lambda_for_maw(at, 0.8, &vec![1.0; labels.len()], 1, 1);
             assert!(lambda.is_finite() && lambda > 0.0, "{lambda} for {labels:?}");
         }

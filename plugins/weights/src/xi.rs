@@ -16,7 +16,7 @@ use tch::{Device, Kind, Tensor};
 
 /// The constants of the two log-sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Constants {
+pub struct XiConstants {
     /// Sharpness of the log-sum over positives, α.
     pub alpha: f64,
     /// Sharpness of the log-sum over negatives, β.
@@ -34,7 +34,7 @@ pub struct Xi {
     pub neg: Vec<f64>,
 }
 
-impl Constants {
+impl XiConstants {
     /// Each constant from the scheme's settings, else from the loss, else the usual value.
     ///
     /// Only a loss that has all three is used: in other losses `alpha` and `beta` mean other things.
@@ -101,11 +101,11 @@ const TILE: i64 = 2048;
 const STRIP: i64 = 128;
 
 /// ξ± of embeddings `[N, D]` (of unit norm in a run), on their device, in f32 (f64 for f64 embeddings).
-pub fn xi(embeddings: &Tensor, classes: &Classes, constants: &Constants) -> Result<Xi> {
+pub fn xi(embeddings: &Tensor, classes: &Classes, constants: &XiConstants) -> Result<Xi> {
     xi_in_tiles(embeddings, classes, constants, TILE.min(classes.samples().max(1) as i64))
 }
 
-fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, tile: i64) -> Result<Xi> {
+fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &XiConstants, tile: i64) -> Result<Xi> {
     let samples = classes.samples() as i64;
     if embeddings.dim() != 2 || embeddings.size()[0] != samples {
         let size = embeddings.size();
@@ -116,7 +116,7 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
         let order = Tensor::from_slice(&order).to_device(embeddings.device());
         let kind = if embeddings.kind() == Kind::Double { Kind::Double } else { Kind::Float };
         let rows = embeddings.index_select(0, &order).to_kind(kind);
-        let (pos, neg) = Pairs::new(&rows, classes, constants, tile).log_sums();
+        let (pos, neg) = ClassPairs::new(&rows, classes, constants, tile).log_sums();
         let unsort = order.argsort(0, false);
         let host = |sums: Tensor, scale: f64| -> Result<Vec<f64>> {
             // log(1 + e^x) without overflow.
@@ -134,12 +134,12 @@ fn xi_in_tiles(embeddings: &Tensor, classes: &Classes, constants: &Constants, ti
 }
 
 /// All pairs of the class-sorted embeddings, tile by tile.
-struct Pairs<'a> {
+struct ClassPairs<'a> {
     rows: &'a Tensor,
     labels: Tensor,
     /// For each sample in class order, the start and end of its class.
     class: Vec<(i64, i64)>,
-    constants: &'a Constants,
+    constants: &'a XiConstants,
     tile: i64,
     /// Buffer for one tile, reused for each: new memory of that size costs page faults.
     room: Tensor,
@@ -149,8 +149,8 @@ struct Pairs<'a> {
     plain: bool,
 }
 
-impl<'a> Pairs<'a> {
-    fn new(rows: &'a Tensor, classes: &Classes, constants: &'a Constants, tile: i64) -> Self {
+impl<'a> ClassPairs<'a> {
+    fn new(rows: &'a Tensor, classes: &Classes, constants: &'a XiConstants, tile: i64) -> Self {
         let ids: Vec<i64> = classes.sorted().iter().map(|&a| classes.of(a) as i64).collect();
         let labels = Tensor::from_slice(&ids).to_device(rows.device());
         let mut class = Vec::with_capacity(ids.len());
@@ -179,7 +179,7 @@ impl<'a> Pairs<'a> {
                 self.add_tile(&rows, top, left, &pos, &neg);
             }
         }
-        let Constants { alpha, beta, rho } = *self.constants;
+        let XiConstants { alpha, beta, rho } = *self.constants;
         let (pos, neg) = if self.plain { (pos.log(), neg.log()) } else { (pos, neg) };
         (pos + alpha * rho, neg - beta * rho)
     }
@@ -255,9 +255,9 @@ mod tests {
     }
 
     /// The formula, pair by pair, in f64.
-    fn naive(rows: &Tensor, labels: &[i64], constants: &Constants) -> Xi {
+    fn naive(rows: &Tensor, labels: &[i64], constants: &XiConstants) -> Xi {
         let similarity: Vec<Vec<f64>> = Vec::try_from(rows.matmul(&rows.tr())).unwrap();
-        let Constants { alpha, beta, rho } = *constants;
+        let XiConstants { alpha, beta, rho } = *constants;
         let log_sum = |exponents: Vec<f64>| {
             let top = exponents.iter().fold(0.0f64, |m, &x| m.max(x));
             top + ((-top).exp() + exponents.iter().map(|x| (x - top).exp()).sum::<f64>()).ln()
@@ -287,9 +287,9 @@ mod tests {
         for spread in [0.02, 0.5, 3.0] {
             let rows = unit_rows(97, 12, spread);
             for constants in [
-                Constants { alpha: 2.0, beta: 50.0, rho: 0.5 },
-                Constants { alpha: 2.0, beta: 50.0, rho: 1.0 },
-                Constants { alpha: 90.0, beta: 4000.0, rho: -0.3 },
+                XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 },
+                XiConstants { alpha: 2.0, beta: 50.0, rho: 1.0 },
+                XiConstants { alpha: 90.0, beta: 4000.0, rho: -0.3 },
             ] {
                 let expected = naive(&rows, &labels, &constants);
                 for tile in [8, 31, 2048] {
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_single_class_has_no_negatives_and_single_samples_no_positives() {
-        let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+        let constants = XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 };
         let rows = unit_rows(3, 4, 1.0);
         let one_class = xi(&rows, &Classes::new(&[1, 1, 1]), &constants).unwrap();
         assert_eq!(one_class.neg, [0.0; 3]);
@@ -316,14 +316,14 @@ mod tests {
     fn identical_embeddings_have_finite_xi() {
         let rows = Tensor::from_slice(&[1.0f32, 0.0]).repeat([5, 1]);
         let found =
-            xi(&rows, &Classes::new(&[0, 0, 1, 1, 1]), &Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }).unwrap();
+            xi(&rows, &Classes::new(&[0, 0, 1, 1, 1]), &XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 }).unwrap();
         assert!((found.neg[0] - (3.0 * 25f64.exp()).ln_1p() / 50.0).abs() < 1e-6);
     }
 
     #[test]
     fn embeddings_longer_than_one_do_not_overflow() {
         let (rows, labels) = (unit_rows(9, 4, 1.0) * 3.0, [0, 0, 1, 1, 1, 2, 2, 2, 2]);
-        let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+        let constants = XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 };
         let found = xi(&rows.to_kind(Kind::Float), &Classes::new(&labels), &constants).unwrap();
         assert!(furthest(&found, &naive(&rows, &labels, &constants)) < 1e-5);
     }
@@ -331,13 +331,13 @@ mod tests {
     #[test]
     fn shapes_that_do_not_match_the_labels_are_refused() {
         let rows = unit_rows(3, 4, 1.0);
-        let constants = Constants { alpha: 2.0, beta: 50.0, rho: 0.5 };
+        let constants = XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 };
         assert!(xi(&rows, &Classes::new(&[0, 1]), &constants).unwrap_err().to_string().contains("2 labels"));
     }
 
     #[test]
     fn negatives_without_effect_are_warned_about() {
-        assert!(Constants { alpha: 2.0, beta: 50.0, rho: 1.0 }.advice().is_some());
-        assert!(Constants { alpha: 2.0, beta: 50.0, rho: 0.5 }.advice().is_none());
+        assert!(XiConstants { alpha: 2.0, beta: 50.0, rho: 1.0 }.advice().is_some());
+        assert!(XiConstants { alpha: 2.0, beta: 50.0, rho: 0.5 }.advice().is_none());
     }
 }

@@ -3,8 +3,8 @@
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
 use curricle_weights::exact;
-use curricle_weights::problem::Problem;
-use curricle_weights::xi::{Constants, xi};
+use curricle_weights::problem::WeightProblem;
+use curricle_weights::xi::{XiConstants, xi};
 use std::collections::BTreeMap;
 use tch::Tensor;
 
@@ -33,11 +33,11 @@ fn results_agree_with_numpy() {
         let [alpha, beta, rho, lambda, mu] = values("settings")[..] else { panic!("five settings") };
         let weights = values("weights");
 
-        let found = xi(tensor("embeddings"), &classes, &Constants { alpha, beta, rho }).unwrap();
+        let found = xi(tensor("embeddings"), &classes, &XiConstants { alpha, beta, rho }).unwrap();
         assert!(furthest(&found.pos, &values("xi_pos")) < 1e-12, "{case}");
         assert!(furthest(&found.neg, &values("xi_neg")) < 1e-12, "{case}");
 
-        let problem = Problem { classes: &classes, xi_pos: &found.pos, xi_neg: &found.neg, lambda, mu };
+        let problem = WeightProblem { classes: &classes, xi_pos: &found.pos, xi_neg: &found.neg, lambda, mu };
         assert!(furthest(&[problem.objective(&weights)], &values("objective")) < 1e-12, "{case}");
         assert!(furthest(&problem.gradient(&weights), &values("gradient")) < 1e-12, "{case}");
         let (maw, sdaw) = classes.maw_sdaw(&weights);

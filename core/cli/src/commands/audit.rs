@@ -1,14 +1,14 @@
 //! `curricle audit`: finds samples that are probably mislabelled.
 
-use super::audit_recipe::{self, Pictures, recipe_text};
+use super::audit_recipe::{self, ImageSource, recipe_text};
 use super::{DeviceArgs, PluginArgs, SetArgs};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::Experiment;
-use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Others, Policy};
+use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Policy, UnsureSuspects};
 use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{self, FinishedRun, RunOptions};
-use curricle_engine::stop::Stop;
+use curricle_engine::stop::StopSignal;
 use curricle_recipe::DataRecipe;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub struct Args {
     json: bool,
     // A help heading applies to all options after it.
     #[command(flatten)]
-    own: OwnArgs,
+    own: TrainArgs,
     #[command(flatten)]
     apply: ApplyArgs,
 }
@@ -53,7 +53,7 @@ pub struct Args {
 /// Images to train on before the audit.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Your own images")]
-struct OwnArgs {
+struct TrainArgs {
     /// Train on and audit the images in this folder, which has one subfolder per class.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"], value_parser = super::existing)]
     images: Option<PathBuf>,
@@ -76,14 +76,14 @@ struct OwnArgs {
     force: bool,
 }
 
-impl OwnArgs {
+impl TrainArgs {
     /// The recipe's text.
     fn recipe(&self) -> Result<String> {
         let found = |path: &Path| path.canonicalize().map_err(Error::file("find", path));
         let weights = self.weights.as_deref().map(found).transpose()?;
         match (&self.images, &self.csv) {
-            (Some(folder), _) => Ok(recipe_text(Pictures::Folder(&found(folder)?), weights.as_deref())),
-            (None, Some(file)) => Ok(recipe_text(Pictures::List(&found(file)?), weights.as_deref())),
+            (Some(folder), _) => Ok(recipe_text(ImageSource::Folder(&found(folder)?), weights.as_deref())),
+            (None, Some(file)) => Ok(recipe_text(ImageSource::List(&found(file)?), weights.as_deref())),
             (None, None) => Err(Error::usage("nothing to audit; name a run, or use `--images` or `--csv`".into())),
         }
     }
@@ -103,7 +103,8 @@ impl OwnArgs {
             profile: false,
             image_cache: None,
         };
-        let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
+        let stop =
+            StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
         let outcome = run::execute(&experiment, &options, &stop)?;
         if outcome.skipped {
             output::note("already trained; use `--force` to train again");
@@ -127,11 +128,11 @@ struct ApplyArgs {
     no_relabel: bool,
     /// What to do with the other suspects.
     #[arg(long, value_enum, default_value = "keep", value_name = "WHAT", requires = "apply")]
-    others: OthersArg,
+    others: OtherSuspects,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum OthersArg {
+enum OtherSuspects {
     /// Keep their label.
     Keep,
     /// Exclude them from the list.
@@ -144,8 +145,8 @@ impl ApplyArgs {
             return Err(Error::usage(format!("`--relabel-above` must be between 0 and 1, is {}", self.relabel_above)));
         }
         let others = match self.others {
-            OthersArg::Keep => Others::Keep,
-            OthersArg::Drop => Others::Drop,
+            OtherSuspects::Keep => UnsureSuspects::Keep,
+            OtherSuspects::Drop => UnsureSuspects::Drop,
         };
         Ok(Policy { relabel_above: (!self.no_relabel).then_some(self.relabel_above), others })
     }
@@ -190,12 +191,12 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
-    let written = Written { table: &table, gallery: &gallery, cleaned, data: &run.experiment.recipe.data };
+    let written = AuditFiles { table: &table, gallery: &gallery, cleaned, data: &run.experiment.recipe.data };
     if args.json { output::json(&report(&audit, &written)) } else { show(&audit, &written, args.limit) }
 }
 
 /// The files of an audit.
-struct Written<'a> {
+struct AuditFiles<'a> {
     table: &'a Path,
     gallery: &'a Path,
     cleaned: Option<(&'a Path, Cleaned)>,
@@ -204,7 +205,7 @@ struct Written<'a> {
 }
 
 /// How a recipe reads a cleaned list.
-fn reading(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
+fn recipe_line(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
     let path = quoted(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
     let root = match data {
@@ -221,7 +222,7 @@ fn reading(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
     }
 }
 
-fn report(audit: &Audit, written: &Written) -> serde_json::Value {
+fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
     let suspect = |(rank, e): (usize, &curricle_engine::audit::Evidence)| {
         json!({
             "rank": rank + 1,
@@ -256,7 +257,7 @@ fn report(audit: &Audit, written: &Written) -> serde_json::Value {
     })
 }
 
-fn show(audit: &Audit, written: &Written, limit: usize) -> Result<()> {
+fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
     let suspects = audit.suspects();
     let (count, all) = (suspects.len(), audit.ranked.len());
     output::print(&format!(
@@ -309,7 +310,7 @@ fn show(audit: &Audit, written: &Written, limit: usize) -> Result<()> {
             "cleaned labels: {relabelled} relabelled, {dropped} dropped, {listed} in `{}`{wrong}\n",
             path.display()
         ))?;
-        output::note(&format!("to use them in a recipe: {}", reading(path, cleaned, written.data)));
+        output::note(&format!("to use them in a recipe: {}", recipe_line(path, cleaned, written.data)));
     }
     let shown = if count > limit { format!(" (the first {limit})") } else { String::new() };
     output::note(&format!("gallery{shown}: {}", written.gallery.display()));

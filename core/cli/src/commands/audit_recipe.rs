@@ -5,9 +5,9 @@ use std::path::Path;
 /// Labelled images.
 pub const SCHEME: &str = "balanced_self_paced";
 
-/// Pictures and their labels.
+/// ImageSource and their labels.
 #[derive(Debug, Clone, Copy)]
-pub enum Pictures<'a> {
+pub enum ImageSource<'a> {
     /// A folder with one subfolder per class.
     Folder(&'a Path),
     /// A CSV file of `path,label`.
@@ -18,11 +18,11 @@ pub enum Pictures<'a> {
 /// are computed once; without, it is a small network trained from scratch.
 ///
 /// Paths should be absolute: relative ones are resolved from the folder of the recipe file.
-pub fn recipe_text(images: Pictures, weights: Option<&Path>) -> String {
+pub fn recipe_text(images: ImageSource, weights: Option<&Path>) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
     let (source, path) = match images {
-        Pictures::Folder(path) => ("folder", path),
-        Pictures::List(path) => ("csv", path),
+        ImageSource::Folder(path) => ("folder", path),
+        ImageSource::List(path) => ("csv", path),
     };
     let network = match weights {
         Some(file) => PRETRAINED.replace("WEIGHTS", &quoted(file)),
@@ -41,12 +41,12 @@ pub fn recipe_text(images: Pictures, weights: Option<&Path>) -> String {
 }
 
 /// Classes per batch: 16, or all of them if there are fewer.
-fn classes_in_a_batch(images: Pictures) -> usize {
+fn classes_in_a_batch(images: ImageSource) -> usize {
     let folders = match images {
-        Pictures::Folder(path) => {
+        ImageSource::Folder(path) => {
             std::fs::read_dir(path).ok().map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).count())
         }
-        Pictures::List(_) => None,
+        ImageSource::List(_) => None,
     };
     folders.map_or(16, |folders| folders.clamp(2, 16))
 }
@@ -130,16 +130,16 @@ mod tests {
             std::fs::create_dir(folder.path().join(class)).unwrap();
         }
         std::fs::write(folder.path().join("notes.txt"), "").unwrap();
-        let recipe: toml::Table = recipe_text(Pictures::Folder(folder.path()), None).parse().unwrap();
+        let recipe: toml::Table = recipe_text(ImageSource::Folder(folder.path()), None).parse().unwrap();
         assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(3));
-        let recipe: toml::Table = recipe_text(Pictures::List(Path::new("list.csv")), None).parse().unwrap();
+        let recipe: toml::Table = recipe_text(ImageSource::List(Path::new("list.csv")), None).parse().unwrap();
         assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(16));
     }
 
     #[test]
     fn the_text_is_valid_toml_for_any_path() {
         let path = Path::new("/data/my \"best\" images");
-        for images in [Pictures::Folder(path), Pictures::List(path)] {
+        for images in [ImageSource::Folder(path), ImageSource::List(path)] {
             for weights in [None, Some(Path::new("/data/it's.pth"))] {
                 let text = recipe_text(images, weights);
                 let recipe: toml::Table = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));

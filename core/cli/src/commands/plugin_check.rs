@@ -89,7 +89,7 @@ fn components(args: &Args) -> Result<Vec<Component>> {
     }
 }
 
-fn table(reports: &[conformance::Report]) -> String {
+fn table(reports: &[conformance::ConformanceReport]) -> String {
     let mut text = String::new();
     for report in reports {
         text += &format!("{} `{}`\n", report.kind, report.name);

@@ -22,7 +22,7 @@ enum What {
 
 /// The component to probe, its settings and its input.
 #[derive(Debug, clap::Args)]
-pub struct ProbedArgs {
+pub struct ProbeArgs {
     /// Name of the component; `curricle list` shows all.
     pub name: String,
     /// Override one of its settings, e.g. `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
@@ -44,7 +44,7 @@ pub struct ProbedArgs {
     threads: Option<usize>,
 }
 
-impl ProbedArgs {
+impl ProbeArgs {
     /// Sets the number of threads; returns the registry and the component's settings with defaults.
     pub fn prepare(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
         device::set_threads(self.threads)?;

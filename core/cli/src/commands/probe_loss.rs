@@ -1,6 +1,6 @@
 //! `curricle probe loss`
 
-use super::probe::ProbedArgs;
+use super::probe::ProbeArgs;
 use crate::error::Result;
 use crate::output;
 use curricle_engine::probe::loss::LossProbe;
@@ -16,7 +16,7 @@ use serde_json::json;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    probed: ProbedArgs,
+    probed: ProbeArgs,
     /// Time N forward and backward passes and print median and minimum as JSON.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     time: usize,
@@ -24,7 +24,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let ProbedArgs { name, input, output, seed, .. } = &args.probed;
+    let ProbeArgs { name, input, output, seed, .. } = &args.probed;
     let (registry, settings) = args.probed.prepare(Kind::Loss)?;
     let probed = LossProbe { name, settings: &settings, input, seed: *seed }.run(&registry, args.time)?;
     probed.write(output)?;

@@ -1,6 +1,6 @@
 //! `curricle probe weights`: one weight update on embeddings from a file.
 
-use super::probe::ProbedArgs;
+use super::probe::ProbeArgs;
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
@@ -15,7 +15,7 @@ use curricle_sdk::Kind;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    probed: ProbedArgs,
+    probed: ProbeArgs,
     /// Age λ of this update. Default: that of the scheme's first round.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     lambda: Option<f64>,
@@ -26,7 +26,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let ProbedArgs { name, input, output: file, seed, .. } = &args.probed;
+    let ProbeArgs { name, input, output: file, seed, .. } = &args.probed;
     let (registry, settings) = args.probed.prepare(Kind::Weights)?;
     let what = WeightsProbe { name, settings: &settings, input, output: file, lambda: args.lambda, seed: *seed };
     let scalars = probe(&what, &registry)?;

@@ -5,7 +5,7 @@ use crate::output;
 use clap::ValueEnum;
 use curricle_record::files;
 use curricle_report::figures::Figures;
-use curricle_report::{Comparison, Questions, Selection, Summary, Test, find, format, table};
+use curricle_report::{Comparison, Selection, Summary, SummaryOptions, Test, find, format, table};
 use std::path::{Path, PathBuf};
 
 /// Summarise runs in tables, figures and an HTML page.
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
         TestChoice::Wilcoxon => Test::Wilcoxon,
         TestChoice::SignFlip => Test::SignFlip,
     };
-    let questions = Questions { metrics: args.metrics.clone(), against: args.against.clone(), test };
+    let questions = SummaryOptions { metrics: args.metrics.clone(), against: args.against.clone(), test };
     let summary = Summary::new(&comparison, &questions)?;
     let title = args.title.clone().unwrap_or_else(|| comparison.title());
     let layout = table::layout(&title, &comparison, &summary);

@@ -4,8 +4,8 @@ use super::{DeviceArgs, RecipeArgs};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::progress::ProgressMode;
-use curricle_engine::run::{self, Outcome, RunOptions};
-use curricle_engine::stop::Stop;
+use curricle_engine::run::{self, RunOptions, RunOutcome};
+use curricle_engine::stop::StopSignal;
 use std::path::PathBuf;
 
 /// Train a model from a recipe, evaluate it and log to TensorBoard.
@@ -54,13 +54,13 @@ pub fn run(args: &Args) -> Result<()> {
         profile: args.profile,
         image_cache: args.image_cache.clone(),
     };
-    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
+    let stop = StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let outcome = run::execute(&experiment, &options, &stop)?;
     if args.json { show_json(&outcome) } else { show(&outcome) }
 }
 
 /// The result, with the profile if requested.
-fn show_json(outcome: &Outcome) -> Result<()> {
+fn show_json(outcome: &RunOutcome) -> Result<()> {
     let failed = |e: serde_json::Error| Error::failed(e.to_string());
     let mut result = serde_json::to_value(&outcome.result).map_err(failed)?;
     if let Some(profile) = &outcome.profile {
@@ -69,7 +69,7 @@ fn show_json(outcome: &Outcome) -> Result<()> {
     output::json(&result)
 }
 
-fn show(outcome: &Outcome) -> Result<()> {
+fn show(outcome: &RunOutcome) -> Result<()> {
     let (result, folder) = (&outcome.result, outcome.folder.display());
     if outcome.skipped {
         output::note("already finished; use `--force` to run it again");

@@ -12,12 +12,12 @@ pub struct Policy {
     /// Minimum confidence for a suspect to get the proposed label; `None` relabels nothing.
     pub relabel_above: Option<f64>,
     /// What happens to the other suspects.
-    pub others: Others,
+    pub others: UnsureSuspects,
 }
 
 /// What happens to suspects that do not get a new label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Others {
+pub enum UnsureSuspects {
     /// They keep their label.
     Keep,
     /// They are dropped.
@@ -85,8 +85,8 @@ impl Policy {
         match (evidence.suspected, self.relabel_above, self.others) {
             (false, _, _) => Some(evidence.label),
             (true, Some(above), _) if evidence.confidence >= above => Some(evidence.proposed),
-            (true, _, Others::Keep) => Some(evidence.label),
-            (true, _, Others::Drop) => None,
+            (true, _, UnsureSuspects::Keep) => Some(evidence.label),
+            (true, _, UnsureSuspects::Drop) => None,
         }
     }
 }
@@ -103,9 +103,9 @@ mod tests {
         let labels = |relabel_above, others| {
             [&sure, &unsure, &trusted].map(|evidence| Policy { relabel_above, others }.label(evidence))
         };
-        assert_eq!(labels(Some(0.9), Others::Keep), [Some(1), Some(0), Some(0)]);
-        assert_eq!(labels(Some(0.9), Others::Drop), [Some(1), None, Some(0)]);
-        assert_eq!(labels(None, Others::Drop), [None, None, Some(0)]);
-        assert_eq!(labels(Some(0.0), Others::Keep), [Some(1), Some(1), Some(0)]);
+        assert_eq!(labels(Some(0.9), UnsureSuspects::Keep), [Some(1), Some(0), Some(0)]);
+        assert_eq!(labels(Some(0.9), UnsureSuspects::Drop), [Some(1), None, Some(0)]);
+        assert_eq!(labels(None, UnsureSuspects::Drop), [None, None, Some(0)]);
+        assert_eq!(labels(Some(0.0), UnsureSuspects::Keep), [Some(1), Some(1), Some(0)]);
     }
 }

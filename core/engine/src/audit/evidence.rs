@@ -2,8 +2,8 @@
 
 use super::means::Means;
 use super::neighbours::Vote;
-use super::weights::Weights;
-use crate::data::Part;
+use super::weights::AuditWeights;
+use crate::data::Split;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -51,22 +51,22 @@ pub fn suspicion(weight: f64, given_share: f64) -> f64 {
 
 /// Collects the evidence about all samples, in their order.
 pub fn collect(
-    part: &Part,
+    split: &Split,
     samples: &[usize],
-    weights: &Weights,
+    weights: &AuditWeights,
     means: &Means,
     votes: &[Vote],
 ) -> curricle_sdk::Result<Vec<Evidence>> {
     let proposed: Vec<i64> = votes.iter().map(|vote| vote.proposed).collect();
-    let to_given = means.similarities(&part.labels, &part.labels)?;
-    let to_proposed = means.similarities(&part.labels, &proposed)?;
+    let to_given = means.similarities(&split.labels, &split.labels)?;
+    let to_proposed = means.similarities(&split.labels, &proposed)?;
     let one = |row: usize| {
-        let (vote, label, weight) = (&votes[row], part.labels[row], weights.values[row]);
+        let (vote, label, weight) = (&votes[row], split.labels[row], weights.values[row]);
         let suspicion = suspicion(weight, vote.given);
         Evidence {
             row,
             sample: samples[row],
-            path: part.paths[row].clone(),
+            path: split.paths[row].clone(),
             label,
             proposed: vote.proposed,
             confidence: vote.confidence,
@@ -83,7 +83,7 @@ pub fn collect(
             original: None,
         }
     };
-    Ok((0..part.len()).map(one).collect())
+    Ok((0..split.len()).map(one).collect())
 }
 
 /// Sorts suspects first, then by suspicion; ties by how much closer the proposed class is.
@@ -122,7 +122,7 @@ pub fn class_counts(all: &[Evidence], class_names: &[String]) -> Vec<ClassCount>
 
 /// How many samples with one label seem to belong to another class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MixUp {
+pub struct Confusion {
     /// The label they have.
     pub label: String,
     /// The class they seem to belong to.
@@ -132,7 +132,7 @@ pub struct MixUp {
 }
 
 /// Counts mix-ups, most frequent first.
-pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<MixUp> {
+pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<Confusion> {
     let mut counts: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     for evidence in suspects {
         *counts.entry((evidence.label, evidence.proposed)).or_default() += 1;
@@ -140,7 +140,7 @@ pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<MixUp> {
     let name = |class: i64| class_names[class as usize].clone();
     let mut all: Vec<_> = counts
         .into_iter()
-        .map(|((label, proposed), suspects)| MixUp { label: name(label), proposed: name(proposed), suspects })
+        .map(|((label, proposed), suspects)| Confusion { label: name(label), proposed: name(proposed), suspects })
         .collect();
     all.sort_by_key(|mix| std::cmp::Reverse(mix.suspects));
     all
@@ -192,6 +192,6 @@ mod tests {
         assert_eq!((counts[0].class.as_str(), counts[0].samples, counts[0].suspects), ("cat", 3, 2));
         assert_eq!((counts[1].class.as_str(), counts[1].samples, counts[1].suspects), ("dog", 1, 0));
         let mixed = mix_ups(&all[..2], &names);
-        assert_eq!(mixed, [MixUp { label: "cat".into(), proposed: "dog".into(), suspects: 2 }]);
+        assert_eq!(mixed, [Confusion { label: "cat".into(), proposed: "dog".into(), suspects: 2 }]);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Audit, Evidence};
 use crate::data::{Inputs, Layout};
-use crate::track::picture::Picture;
+use crate::track::rgb_image::RgbImage;
 use crate::{Error, Result};
 use curricle_record::files;
 use minijinja::Environment;
@@ -39,14 +39,14 @@ struct Card<'a> {
     label: &'a str,
     proposed: &'a str,
     sides: Vec<Side<'a>>,
-    evidence: Numbers,
+    evidence: CaseNumbers,
     original: Option<&'a str>,
     proposal_is_right: bool,
     label_is_wrong: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Numbers {
+struct CaseNumbers {
     suspicion: String,
     confidence: String,
     given_share: String,
@@ -99,8 +99,8 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
     let mut sections = Vec::new();
     let mut cards = cards.into_iter();
     for first in (1..=shown.len()).step_by(SECTION) {
-        let part: Vec<_> = cards.by_ref().take(SECTION).collect();
-        sections.push(Section { first, last: first + part.len() - 1, cards: part });
+        let split: Vec<_> = cards.by_ref().take(SECTION).collect();
+        sections.push(Section { first, last: first + split.len() - 1, cards: split });
     }
     let classes: Vec<_> = audit.classes().into_iter().filter(|class| class.suspects > 0).collect();
     let mix_ups = audit.mix_ups();
@@ -158,7 +158,7 @@ fn card<'a>(
             .into_iter()
             .flatten()
             .collect(),
-        evidence: Numbers {
+        evidence: CaseNumbers {
             suspicion: two(e.suspicion),
             confidence: percent(e.confidence),
             given_share: percent(e.given_share),
@@ -190,8 +190,8 @@ fn strips(audit: &Audit, shown: &[Evidence]) -> Result<BTreeMap<i64, Strip>> {
         let rows: Vec<usize> = typical.iter().map(|e| e.row).collect();
         let Some(images) = thumbnails(audit.inputs(), &rows, SIDE.1)? else { return Ok(BTreeMap::new()) };
         let width: usize = images.iter().map(|p| p.width() + GAP).sum::<usize>().saturating_sub(GAP);
-        let height = images.iter().map(Picture::height).max().unwrap_or(0);
-        let mut strip = Picture::new(width, height, [255; 3]);
+        let height = images.iter().map(RgbImage::height).max().unwrap_or(0);
+        let mut strip = RgbImage::new(width, height, [255; 3]);
         let mut x = 0;
         for image in &images {
             strip.paste(x, 0, image);
@@ -207,7 +207,7 @@ fn rows(evidence: &[Evidence]) -> Vec<usize> {
 }
 
 /// Thumbnails of these samples, or `None` if the data set has no images.
-fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<Picture>>> {
+fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<RgbImage>>> {
     if matches!(inputs.layout(), Layout::Features { .. }) {
         return Ok(None);
     }
@@ -216,11 +216,11 @@ fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec
     }
     let Some(images) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
     // Small images are enlarged by integer factors, so that pixels stay sharp.
-    Ok(Some(Picture::from_batch(&images)?.iter().map(|image| image.scaled(side, side)).collect()))
+    Ok(Some(RgbImage::from_batch(&images)?.iter().map(|image| image.scaled(side, side)).collect()))
 }
 
 /// An image as a data URI: PNG or JPEG, whichever is smaller.
-fn data_uri(image: &Picture) -> Result<String> {
+fn data_uri(image: &RgbImage) -> Result<String> {
     use base64::Engine;
     let (png, jpeg) = (image.to_png()?, image.to_jpeg()?);
     let (kind, bytes) = if jpeg.len() < png.len() { ("jpeg", jpeg) } else { ("png", png) };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Findings compared with the ground truth. Undefined scores are absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Known {
+pub struct GroundTruthScores {
     /// Samples with a wrong label.
     pub wrong: usize,
     /// Share of wrong labels among the suspects.
@@ -27,7 +27,7 @@ pub struct Known {
     pub proposals_right_of_wrong: Option<f64>,
 }
 
-impl Known {
+impl GroundTruthScores {
     /// Scores `all`, which must be ranked and have original labels.
     pub fn new(all: &[Evidence], class_names: &[String]) -> Self {
         let class = |class: i64| class_names.get(class as usize).map(String::as_str);
@@ -39,7 +39,7 @@ impl Known {
         let (by_rank, by_weight) = (NoiseReport::new(&ranks, &wrong), NoiseReport::new(&weights, &wrong));
         let count = |which: &dyn Fn(&Evidence) -> bool| all.iter().filter(|e| which(e)).count();
         let found = count(&|e| e.suspected && is_wrong(e));
-        let share = |part: usize, whole: usize| (whole > 0).then(|| part as f64 / whole as f64);
+        let share = |split: usize, whole: usize| (whole > 0).then(|| split as f64 / whole as f64);
         Self {
             wrong: count(&is_wrong),
             precision: share(found, count(&|e| e.suspected)),
@@ -89,7 +89,7 @@ mod tests {
             with(3, 1.0, 0.8, "dog"),
             with(4, 1.0, 0.0, "cat"),
         ];
-        let known = Known::new(&all, &names);
+        let known = GroundTruthScores::new(&all, &names);
         assert_eq!((known.wrong, known.precision, known.recall), (3, Some(2.0 / 3.0), Some(2.0 / 3.0)));
         assert_eq!((known.proposals_right, known.proposals_right_of_wrong), (Some(0.5), Some(2.0 / 3.0)));
         // Of the six pairs of a wrong and a right label, only (3, 2) is ranked the wrong way round.

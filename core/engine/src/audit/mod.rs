@@ -15,13 +15,13 @@ mod neighbours;
 mod table;
 mod weights;
 
-pub use cleaned::{Cleaned, Others, Policy};
-pub use evidence::{ClassCount, Evidence, MixUp};
-pub use known::Known;
+pub use cleaned::{Cleaned, Policy, UnsureSuspects};
+pub use evidence::{ClassCount, Confusion, Evidence};
+pub use known::GroundTruthScores;
 pub use weights::WeightSource;
 
-use crate::data::noise::NoisyPart;
-use crate::data::{Inputs, Part};
+use crate::data::noise::NoisySplit;
+use crate::data::{Inputs, Split};
 use crate::device::{self, DeviceChoice};
 use crate::run::FinishedRun;
 use crate::{Error, Result};
@@ -54,10 +54,10 @@ pub struct Audit {
     /// Number of neighbours that voted.
     pub neighbours: usize,
     /// Scores of the findings, if wrong labels are known.
-    pub known: Option<Known>,
+    pub known: Option<GroundTruthScores>,
     /// The audited run, for headings.
     pub title: String,
-    part: Part,
+    split: Split,
 }
 
 impl Audit {
@@ -75,27 +75,27 @@ impl Audit {
             .collect();
         drop(dataset);
         let recipe = &run.experiment.recipe;
-        let inputs = guard(|| Ok(training.part.inputs.to_device(device)))
+        let inputs = guard(|| Ok(training.split.inputs.to_device(device)))
             .map_err(|source| Error::Torch { during: "moving the training set", source })?;
         let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
-        let weights = weights::of_run(run, &training.part, &embeddings, &options.scheme)?;
+        let weights = weights::of_run(run, &training.split, &embeddings, &options.scheme)?;
         let title = run.folder.path().display().to_string();
         Self::new(training, &originals, &embeddings, weights, options.neighbours, title)
     }
 
     fn new(
-        training: NoisyPart,
+        training: NoisySplit,
         originals: &[String],
         embeddings: &Tensor,
-        weights: weights::Weights,
+        weights: weights::AuditWeights,
         neighbours: usize,
         title: String,
     ) -> Result<Self> {
-        let NoisyPart { part, flipped, samples } = training;
-        let votes = neighbours::votes(embeddings, &part.labels, &weights.values, neighbours)?;
+        let NoisySplit { split, flipped, samples } = training;
+        let votes = neighbours::votes(embeddings, &split.labels, &weights.values, neighbours)?;
         let mut ranked = guard(|| {
-            let means = means::Means::new(embeddings, &part.labels, &weights.values, part.class_names.len());
-            evidence::collect(&part, &samples, &weights, &means, &votes)
+            let means = means::Means::new(embeddings, &split.labels, &weights.values, split.class_names.len());
+            evidence::collect(&split, &samples, &weights, &means, &votes)
         })
         .map_err(|source| Error::Torch { during: "comparing embeddings with class means", source })?;
         let is_known = flipped.contains(&true);
@@ -103,9 +103,9 @@ impl Audit {
             ranked.iter_mut().for_each(|evidence| evidence.original = Some(originals[evidence.row].clone()));
         }
         evidence::rank(&mut ranked);
-        let known = is_known.then(|| Known::new(&ranked, &part.class_names));
-        let class_names = part.class_names.clone();
-        Ok(Self { ranked, class_names, weights: weights.source, neighbours, known, title, part })
+        let known = is_known.then(|| GroundTruthScores::new(&ranked, &split.class_names));
+        let class_names = split.class_names.clone();
+        Ok(Self { ranked, class_names, weights: weights.source, neighbours, known, title, split })
     }
 
     /// The suspected samples, most suspicious first.
@@ -125,7 +125,7 @@ impl Audit {
     }
 
     /// Pairs of classes by how often members of the first seem to belong to the second.
-    pub fn mix_ups(&self) -> Vec<MixUp> {
+    pub fn mix_ups(&self) -> Vec<Confusion> {
         evidence::mix_ups(self.suspects(), &self.class_names)
     }
 
@@ -145,6 +145,6 @@ impl Audit {
     }
 
     fn inputs(&self) -> &Inputs {
-        &self.part.inputs
+        &self.split.inputs
     }
 }

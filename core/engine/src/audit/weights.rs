@@ -1,6 +1,6 @@
 //! The sample weights of an audit: those of the run, or computed if it has none.
 
-use crate::data::Part;
+use crate::data::Split;
 use crate::run::FinishedRun;
 use crate::train::check_weights;
 use crate::{Error, Result};
@@ -44,7 +44,7 @@ impl WeightSource {
 
 /// The weights of all training samples and the terms ξ± behind them.
 #[derive(Debug)]
-pub struct Weights {
+pub struct AuditWeights {
     pub values: Vec<f64>,
     pub xi_pos: Vec<f64>,
     pub xi_neg: Vec<f64>,
@@ -52,39 +52,45 @@ pub struct Weights {
 }
 
 /// Reads the run's weights and ξ±, and computes what is missing.
-pub fn of_run(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<Weights> {
-    let mut table = read(&run.folder.samples(), part)?;
+pub fn of_run(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<AuditWeights> {
+    let mut table = read(&run.folder.samples(), split)?;
     let recipe = &run.experiment.recipe;
     let uniform = run.experiment.method.weights.is_uniform();
     let found = (table.remove("weight"), table.remove("xi_pos"), table.remove("xi_neg"));
     if let ((Some(values), Some(xi_pos), Some(xi_neg)), false) = (&found, uniform) {
         let source = WeightSource::Run { scheme: recipe.weights.name.clone() };
-        return Ok(Weights { values: values.clone(), xi_pos: xi_pos.clone(), xi_neg: xi_neg.clone(), source });
+        return Ok(AuditWeights { values: values.clone(), xi_pos: xi_pos.clone(), xi_neg: xi_neg.clone(), source });
     }
-    let update = compute(run, part, embeddings, scheme_name)?;
+    let update = compute(run, split, embeddings, scheme_name)?;
     let column = |name: &str| {
         let column = update.columns.iter().find(|(other, _)| other == name).map(|(_, values)| values.clone());
         column.ok_or_else(|| Error::Failed(format!("weights `{scheme_name}` returned no `{name}`")))
     };
     let (xi_pos, xi_neg) = (column("xi_pos")?, column("xi_neg")?);
     match found.0 {
-        Some(values) if !uniform => {
-            Ok(Weights { values, xi_pos, xi_neg, source: WeightSource::Run { scheme: recipe.weights.name.clone() } })
-        }
+        Some(values) if !uniform => Ok(AuditWeights {
+            values,
+            xi_pos,
+            xi_neg,
+            source: WeightSource::Run { scheme: recipe.weights.name.clone() },
+        }),
         _ => {
             let source = WeightSource::Computed { scheme: scheme_name.into() };
-            Ok(Weights { values: update.weights, xi_pos, xi_neg, source })
+            Ok(AuditWeights { values: update.weights, xi_pos, xi_neg, source })
         }
     }
 }
 
 /// One late-round update of the given scheme on the final embeddings.
-fn compute(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &str) -> Result<WeightUpdate> {
+fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<WeightUpdate> {
     let failed = |source| Error::Component { kind: Kind::Weights, name: scheme_name.into(), source };
     let recipe = &run.experiment.recipe;
     let scheme = run.experiment.registry.weights(scheme_name, &json!({})).map_err(failed)?;
-    let shape =
-        Shape { classes: part.class_names.len() as i64, samples: part.len() as i64, embedding: recipe.embedding.size };
+    let shape = Shape {
+        classes: split.class_names.len() as i64,
+        samples: split.len() as i64,
+        embedding: recipe.embedding.size,
+    };
     let declared =
         crate::train::Declared::create(scheme.tensors(&shape), recipe.seed, Kind::Weights, embeddings.device());
     let round = Round {
@@ -92,24 +98,24 @@ fn compute(run: &FinishedRun, part: &Part, embeddings: &Tensor, scheme_name: &st
         rounds: LATE_ROUND,
         seed: recipe.seed,
         embeddings: Some(embeddings),
-        labels: &part.labels,
-        weights: &vec![1.0; part.len()],
+        labels: &split.labels,
+        weights: &vec![1.0; split.len()],
         tensors: &declared.tensors,
         loss: LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings },
         age: None,
     };
     let update = guard(|| scheme.update(&round)).map_err(failed)?;
-    check_weights(&update, part.len()).map_err(|message| failed(curricle_sdk::Error::other(message)))?;
+    check_weights(&update, split.len()).map_err(|message| failed(curricle_sdk::Error::other(message)))?;
     Ok(update)
 }
 
 /// The numeric columns of `samples.csv`, whose rows must match those of `part`.
-fn read(path: &Path, part: &Part) -> Result<HashMap<String, Vec<f64>>> {
+fn read(path: &Path, split: &Split) -> Result<HashMap<String, Vec<f64>>> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    columns(&text, part).map_err(|message| Error::format(path, message))
+    columns(&text, split).map_err(|message| Error::format(path, message))
 }
 
-fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String> {
+fn columns(text: &[u8], split: &Split) -> Result<HashMap<String, Vec<f64>>, String> {
     let broken = |e: csv::Error| format!("is not a table of samples: {e}");
     let mut reader = csv::Reader::from_reader(text);
     let titles = reader.headers().map_err(broken)?.clone();
@@ -125,9 +131,9 @@ fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String
     for (row, record) in reader.records().enumerate() {
         let record = record.map_err(broken)?;
         rows += 1;
-        let fits = row < part.len()
-            && record[path] == part.paths[row]
-            && record[label] == part.class_names[part.labels[row] as usize];
+        let fits = row < split.len()
+            && record[path] == split.paths[row]
+            && record[label] == split.class_names[split.labels[row] as usize];
         if !fits {
             return Err(format!("line {} does not match the training set", row + 2));
         }
@@ -139,23 +145,23 @@ fn columns(text: &[u8], part: &Part) -> Result<HashMap<String, Vec<f64>>, String
             }
         }
     }
-    if rows == part.len() {
+    if rows == split.len() {
         Ok(columns)
     } else {
-        Err(format!("has rows for only {rows} of {} training samples", part.len()))
+        Err(format!("has rows for only {rows} of {} training samples", split.len()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
 
     #[test]
     fn columns_are_read_and_mismatched_data_is_refused() {
-        let part = numbered(&[0, 1]);
+        let split = numbered(&[0, 1]);
         let text = "sample,path,label,weight,xi_pos\n0,folder/0.jpg,class 0,1,0.5\n1,folder/1.jpg,class 1,0.25,2\n";
-        let read = columns(text.as_bytes(), &part).unwrap();
+        let read = columns(text.as_bytes(), &split).unwrap();
         assert_eq!((&read["weight"], &read["xi_pos"]), (&vec![1.0, 0.25], &vec![0.5, 2.0]));
         assert!(!read.contains_key("xi_neg"));
         for (changed, said) in [
@@ -165,7 +171,7 @@ mod tests {
             (text.replace("path", "file"), "has no columns `path` and `label`"),
             (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has rows for only 1 of 2 training samples"),
         ] {
-            assert_eq!(columns(changed.as_bytes(), &part).unwrap_err(), said);
+            assert_eq!(columns(changed.as_bytes(), &split).unwrap_err(), said);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn build(root: &Scope) -> nn::SequentialT {
     let (mut input, mut number) = (32, 0);
     for (stage, (expansion, kernel, stride, output, blocks)) in STAGES.into_iter().enumerate() {
         for index in 0..blocks {
-            let shape = Shape { input, output, expansion, kernel, stride: if index == 0 { stride } else { 1 } };
+            let shape = StageShape { input, output, expansion, kernel, stride: if index == 0 { stride } else { 1 } };
             let dropped = DROPPED * number as f64 / total as f64;
             network = network.add(MbConv::new(&root.at(format!("features.{}.{index}", stage + 1)), shape, dropped));
             input = output;
@@ -39,7 +39,7 @@ pub(super) fn build(root: &Scope) -> nn::SequentialT {
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
+struct StageShape {
     input: i64,
     output: i64,
     expansion: i64,
@@ -58,9 +58,9 @@ struct MbConv {
 }
 
 impl MbConv {
-    fn new(scope: &Scope, shape: Shape, dropped: f64) -> Self {
+    fn new(scope: &Scope, shape: StageShape, dropped: f64) -> Self {
         let scope = scope.at("block");
-        let Shape { input, output, expansion, kernel, stride } = shape;
+        let StageShape { input, output, expansion, kernel, stride } = shape;
         let hidden = input * expansion;
         let mut before = Vec::new();
         if expansion != 1 {

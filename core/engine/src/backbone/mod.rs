@@ -47,7 +47,7 @@ pub struct Model {
     normalise: Normalise,
     compute: Compute,
     takes_images: bool,
-    resting: bool,
+    backbone_frozen: bool,
     weights: Option<WeightsReport>,
 }
 
@@ -125,8 +125,8 @@ impl Model {
         };
         let takes_images = matches!(layout, Layout::Images { .. });
         let compute = Compute::default();
-        let (resting, weights) = (false, None);
-        Ok(Self { variables, network: module, embedding, normalise, compute, takes_images, resting, weights })
+        let (backbone_frozen, weights) = (false, None);
+        Ok(Self { variables, network: module, embedding, normalise, compute, takes_images, backbone_frozen, weights })
     }
 
     fn move_to(&mut self, device: Device) {
@@ -162,7 +162,7 @@ impl Model {
         // Bytes are rearranged first, which is cheaper than rearranging floats.
         let pixels = self.compute.arrange(&self.normalise.pixels(&self.compute.arrange(inputs)));
         let forward = |train| self.network.forward_t(&pixels, train).to_kind(Kind::Float);
-        if self.resting { tch::no_grad(|| forward(false)) } else { forward(train) }
+        if self.backbone_frozen { tch::no_grad(|| forward(false)) } else { forward(train) }
     }
 
     fn embedded(&self, features: &Tensor) -> Tensor {
@@ -177,13 +177,13 @@ impl Model {
 
     /// Freezes or unfreezes the backbone: while frozen, its parameters and statistics do not change, it runs
     /// in evaluation mode, and it gets no gradients.
-    pub fn rest(&mut self, resting: bool) {
-        self.resting = resting;
+    pub fn set_backbone_frozen(&mut self, backbone_frozen: bool) {
+        self.backbone_frozen = backbone_frozen;
     }
 
     /// Freezes the backbone permanently.
     pub fn freeze(&mut self) {
-        self.resting = true;
+        self.backbone_frozen = true;
         for named in self.tensors().iter().filter(|named| named.name.starts_with(BACKBONE)) {
             let _ = named.tensor.set_requires_grad(false);
         }

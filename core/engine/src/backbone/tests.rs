@@ -124,7 +124,7 @@ fn grey_images_are_equivalent_to_three_equal_channels() {
 #[test]
 fn a_frozen_backbone_gets_no_gradients() {
     let mut model = model(&BackboneRecipe::Resnet18(VisionRecipe::default()), LAYOUT);
-    model.rest(true);
+    model.set_backbone_frozen(true);
     model.forward(&pixels(), true).sum(Kind::Float).backward();
     let with_gradient: Vec<_> =
         model.tensors().into_iter().filter(|named| named.tensor.grad().defined()).map(|named| named.name).collect();

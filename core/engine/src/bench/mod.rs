@@ -12,5 +12,5 @@ pub use launch::Launch;
 pub use pool::{BenchOutcome, Event, PoolOptions, run_all};
 pub use progress::BenchProgress;
 pub use slurm::{Submission, submission};
-pub use state::{Standing, folder_of, state_of};
+pub use state::{RunStatus, folder_of, state_of};
 pub use tuning::{SearchRecord, TrialRecord, TrialRun, TuneRecord, settle};

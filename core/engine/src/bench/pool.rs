@@ -4,7 +4,7 @@
 //! each time. A child gets the resolved recipe, so it computes exactly what was planned.
 
 use super::state::folder_of;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 use crate::{Error, Result};
 use curricle_recipe::SweepRun;
 use curricle_record::{self as record, Exit, RunFolder, RunResult, files};
@@ -60,7 +60,7 @@ pub enum Event<'a> {
     /// A line of a run's output.
     Line(usize, &'a str),
     /// Another process is working on a run; it is waited for once nothing else is left.
-    Elsewhere(usize),
+    Busy(usize),
     /// A run has ended.
     Finished(&'a BenchOutcome),
 }
@@ -68,7 +68,7 @@ pub enum Event<'a> {
 enum Message {
     Started(usize),
     Line(usize, String),
-    Elsewhere(usize),
+    Busy(usize),
     Finished(Box<BenchOutcome>),
 }
 
@@ -77,7 +77,7 @@ enum Message {
 pub fn run_all(
     planned: &[&SweepRun],
     options: &PoolOptions,
-    stop: &Stop,
+    stop: &StopSignal,
     mut observe: impl FnMut(&Event),
 ) -> Vec<BenchOutcome> {
     let queue = Queue::new(planned.len());
@@ -103,7 +103,7 @@ pub fn run_all(
             match message {
                 Message::Started(index) => observe(&Event::Started(index)),
                 Message::Line(index, line) => observe(&Event::Line(index, &line)),
-                Message::Elsewhere(index) => observe(&Event::Elsewhere(index)),
+                Message::Busy(index) => observe(&Event::Busy(index)),
                 Message::Finished(run) => {
                     observe(&Event::Finished(&run));
                     finished.push(*run);
@@ -168,7 +168,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn work(&self, queue: &Queue, stop: &Stop) {
+    fn work(&self, queue: &Queue, stop: &StopSignal) {
         while let Some((index, was_busy)) = queue.next().filter(|_| !stop.requested()) {
             if was_busy {
                 std::thread::sleep(BUSY_POLL);
@@ -177,7 +177,7 @@ impl Worker<'_> {
                 Some(done) => self.send(Message::Finished(Box::new(done))),
                 None => {
                     if !was_busy {
-                        self.send(Message::Elsewhere(index));
+                        self.send(Message::Busy(index));
                     }
                     queue.put_back(index);
                 }

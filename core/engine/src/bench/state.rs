@@ -16,7 +16,7 @@ pub fn state_of(run: &SweepRun, out: &Path) -> Result<RunState> {
 
 /// The status of a run, for the status table and its JSON output.
 #[derive(Debug, Clone, Serialize)]
-pub struct Standing {
+pub struct RunStatus {
     /// The method.
     pub method: String,
     /// The case, if there are several.
@@ -39,7 +39,7 @@ pub struct Standing {
     pub folder: Option<PathBuf>,
 }
 
-impl Standing {
+impl RunStatus {
     /// The status of a run in this state.
     pub fn new(run: &SweepRun, trial: bool, state: &RunState, out: &Path) -> Self {
         let folder = run.search.is_none().then(|| folder_of(run, out));

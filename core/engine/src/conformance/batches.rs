@@ -1,6 +1,6 @@
 //! Test batches for losses.
 
-use super::{Stop, Subject};
+use super::{NotPassed, Subject};
 use crate::train::components::check_specs;
 use crate::train::{Declared, check_loss};
 use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
@@ -30,7 +30,7 @@ pub struct Case {
 }
 
 /// A loss and all its gradients, by name; `embeddings` is the first.
-pub struct Outcome {
+pub struct LossOutcome {
     /// The loss.
     pub loss: Tensor,
     /// The gradients.
@@ -38,18 +38,18 @@ pub struct Outcome {
 }
 
 /// The loss under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn Loss>, Stop> {
+pub fn make(subject: &Subject) -> Result<Box<dyn Loss>, NotPassed> {
     Ok(guard(|| subject.component.factory.loss(&subject.settings))?)
 }
 
 impl Case {
     /// Four classes of three samples, in double precision.
-    pub fn usual(loss: &dyn Loss, number: u64) -> Result<Self, Stop> {
+    pub fn usual(loss: &dyn Loss, number: u64) -> Result<Self, NotPassed> {
         Self::new(loss, &[0, 0, 0, 2, 2, 2, 3, 3, 3, 6, 6, 6], number)
     }
 
     /// Random unit vectors with these labels. Each `number` gives a different batch.
-    pub fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, Stop> {
+    pub fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, NotPassed> {
         let mut stream = rng::stream(number, "conformance", 0, 0);
         let size = labels.len() as i64;
         let values: Vec<f64> = (0..size * DIMENSIONS).map(|_| stream.random_range(-1.0..1.0)).collect();
@@ -58,7 +58,7 @@ impl Case {
     }
 
     /// These embeddings with these labels; every row is a different sample.
-    pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, Stop> {
+    pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, NotPassed> {
         let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
         let specs = guard(|| Ok(loss.tensors(&shape)))?;
         check_specs(&specs)?;
@@ -95,12 +95,12 @@ impl Case {
     }
 
     /// The loss without gradients, checked for shape, type, device and connection to the embeddings.
-    pub fn value(&self, loss: &dyn Loss) -> Result<Tensor, Stop> {
+    pub fn value(&self, loss: &dyn Loss) -> Result<Tensor, NotPassed> {
         self.value_seeded(loss, 0)
     }
 
     /// The same, with another state of libtorch's random generator.
-    pub fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, Stop> {
+    pub fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, NotPassed> {
         tch::manual_seed(seed);
         let batch = Batch {
             embeddings: &self.embeddings,
@@ -113,7 +113,7 @@ impl Case {
     }
 
     /// The loss and its gradients.
-    pub fn run(&self, loss: &dyn Loss) -> Result<Outcome, Stop> {
+    pub fn run(&self, loss: &dyn Loss) -> Result<LossOutcome, NotPassed> {
         for leaf in self.leaves() {
             leaf.1.shallow_clone().zero_grad();
         }
@@ -124,7 +124,7 @@ impl Case {
             let gradient = if gradient.defined() { gradient.copy() } else { leaf.zeros_like() };
             (name, gradient)
         };
-        Ok(Outcome { loss: value.detach(), gradients: self.leaves().into_iter().map(gradient).collect() })
+        Ok(LossOutcome { loss: value.detach(), gradients: self.leaves().into_iter().map(gradient).collect() })
     }
 
     /// All leaves that require gradients.
@@ -141,9 +141,9 @@ pub fn unit(rows: &Tensor) -> Tensor {
 }
 
 /// Whether the loss draws random numbers, so that some equalities cannot be checked.
-pub fn is_random(loss: &dyn Loss) -> Result<bool, Stop> {
+pub fn is_random(loss: &dyn Loss) -> Result<bool, NotPassed> {
     let case = Case::usual(loss, 0)?;
-    let value = |seed| Ok::<_, Stop>(case.value_seeded(loss, seed)?.double_value(&[]));
+    let value = |seed| Ok::<_, NotPassed>(case.value_seeded(loss, seed)?.double_value(&[]));
     let first = value(0)?;
     for seed in 1..4 {
         if value(seed)? != first {
@@ -160,7 +160,7 @@ pub fn distance(a: &Tensor, b: &Tensor) -> f64 {
 }
 
 /// Checks that two outcomes agree within a relative tolerance.
-pub fn same(a: &Outcome, b: &Outcome, tolerance: f64) -> Result<(), String> {
+pub fn same(a: &LossOutcome, b: &LossOutcome, tolerance: f64) -> Result<(), String> {
     // This form does not accept NaN.
     let near = |distance: f64| distance <= tolerance;
     let (x, y) = (a.loss.double_value(&[]), b.loss.double_value(&[]));

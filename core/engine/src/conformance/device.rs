@@ -5,13 +5,13 @@
 
 use super::batches::{Case, distance, is_random, make};
 use super::weights;
-use super::{Stop, Subject, fail, skip};
+use super::{NotPassed, Subject, fail, skip};
 use curricle_sdk::guard;
 use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int};
 use tch::{Device, Kind};
 
-fn device(subject: &Subject) -> Result<Device, Stop> {
+fn device(subject: &Subject) -> Result<Device, NotPassed> {
     match subject.device {
         Device::Cpu => skip("there is no CUDA device"),
         device => Ok(device),
@@ -19,7 +19,7 @@ fn device(subject: &Subject) -> Result<Device, Stop> {
 }
 
 /// Inputs on the device give a result on the device that matches the CPU's.
-pub fn stays_on_the_device(subject: &Subject) -> Result<(), Stop> {
+pub fn stays_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, Device::Cpu);
@@ -36,7 +36,7 @@ pub fn stays_on_the_device(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Neither loss nor gradients make the host wait.
-pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
+pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, device);
@@ -53,14 +53,14 @@ pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// A weight scheme accepts embeddings on the device. It may synchronise.
-pub fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), Stop> {
+pub fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
-    let mut data = weights::Data::usual();
+    let mut data = weights::WeightedData::usual();
     data.embeddings = data.embeddings.to_device(device);
     data.update(weights::make(subject)?.as_ref()).map(drop)
 }
 
-fn counted(counters: &Counters, step: impl Fn() -> Result<(), Stop>) -> Result<(), Stop> {
+fn counted(counters: &Counters, step: impl Fn() -> Result<(), NotPassed>) -> Result<(), NotPassed> {
     let before = counters.read();
     step()?;
     let after = counters.read();
@@ -117,14 +117,14 @@ fn sync_debug_mode() -> Option<*mut c_int> {
     address
 }
 
-fn refused(mode: *mut c_int, step: impl Fn() -> Result<(), Stop>) -> Result<(), Stop> {
+fn refused(mode: *mut c_int, step: impl Fn() -> Result<(), NotPassed>) -> Result<(), NotPassed> {
     // SAFETY: the address comes from `sync_debug_mode`; no other thread uses the device now.
     unsafe { mode.write_volatile(2) };
     let result = guard(|| Ok(step()));
     // SAFETY: as above.
     unsafe { mode.write_volatile(0) };
     match result? {
-        Err(Stop::Failed(reason)) => fail(format!("it waits for the device: {reason}")),
+        Err(NotPassed::Failed(reason)) => fail(format!("it waits for the device: {reason}")),
         other => other,
     }
 }

@@ -1,17 +1,17 @@
 //! Checks losses on edge-case batches.
 
 use super::batches::{Case, DIMENSIONS, make, unit};
-use super::{Stop, Subject, fail};
+use super::{NotPassed, Subject, fail};
 use curricle_sdk::Loss;
 use tch::{Device, Kind, Tensor};
 
 /// The loss and its gradients are finite on every edge case, in both precisions.
-pub fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), Stop> {
+pub fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for (name, case) in cases(loss.as_ref())? {
         for kind in [Kind::Double, Kind::Float] {
             finite(loss.as_ref(), &case.to(kind, Device::Cpu)).or_else(|stop| match stop {
-                Stop::Failed(reason) => fail(format!("{name} ({kind:?}): {reason}")),
+                NotPassed::Failed(reason) => fail(format!("{name} ({kind:?}): {reason}")),
                 skipped => Err(skipped),
             })?;
         }
@@ -19,7 +19,7 @@ pub fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-fn finite(loss: &dyn Loss, case: &Case) -> Result<(), Stop> {
+fn finite(loss: &dyn Loss, case: &Case) -> Result<(), NotPassed> {
     let outcome = case.run(loss)?;
     let value = outcome.loss.double_value(&[]);
     if !value.is_finite() {
@@ -31,7 +31,7 @@ fn finite(loss: &dyn Loss, case: &Case) -> Result<(), Stop> {
     }
 }
 
-fn cases(loss: &dyn Loss) -> Result<Vec<(&'static str, Case)>, Stop> {
+fn cases(loss: &dyn Loss) -> Result<Vec<(&'static str, Case)>, NotPassed> {
     let rows = |values: &[f64]| {
         let mut all = Tensor::zeros([values.len() as i64, DIMENSIONS], (Kind::Double, Device::Cpu));
         for (row, &value) in values.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Checks gradients against finite differences.
 
-use super::batches::{Case, Outcome, make};
-use super::{Stop, Subject, fail};
+use super::batches::{Case, LossOutcome, make};
+use super::{NotPassed, Subject, fail};
 use curricle_sdk::Loss;
 use tch::{Kind, Tensor};
 
@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 1e-4;
 
 /// Compares the slope along random directions, in double precision, for the embeddings and every
 /// trainable tensor.
-pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), Stop> {
+pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for number in 0..3 {
         let case = Case::usual(loss.as_ref(), number)?;
@@ -26,7 +26,7 @@ pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: i64) -> Result<(), Stop> {
+fn compare(loss: &dyn Loss, case: &Case, outcome: &LossOutcome, index: usize, seed: i64) -> Result<(), NotPassed> {
     let (name, gradient) = &outcome.gradients[index];
     tch::manual_seed(seed);
     let direction = gradient.randn_like();
@@ -49,7 +49,7 @@ fn compare(loss: &dyn Loss, case: &Case, outcome: &Outcome, index: usize, seed: 
     ))
 }
 
-fn moved(loss: &dyn Loss, case: &Case, index: usize, direction: &Tensor, step: f64) -> Result<f64, Stop> {
+fn moved(loss: &dyn Loss, case: &Case, index: usize, direction: &Tensor, step: f64) -> Result<f64, NotPassed> {
     let case = case.copy();
     let (_, leaf) = &case.leaves()[index];
     let _ = tch::no_grad(|| leaf.shallow_clone().g_add_(&(direction * step).to_kind(leaf.kind())));

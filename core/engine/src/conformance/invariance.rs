@@ -1,14 +1,14 @@
 //! Checks that a loss is invariant to changes of the batch that must not matter.
 
-use super::batches::{CLASSES, Case, Outcome, is_random, make, same};
-use super::{Stop, Subject, fail, skip};
+use super::batches::{CLASSES, Case, LossOutcome, is_random, make, same};
+use super::{NotPassed, Subject, fail, skip};
 use curricle_sdk::Loss;
 use tch::Tensor;
 
 const TOLERANCE: f64 = 1e-9;
 
 /// A batch whose weights are all different.
-fn weighted(loss: &dyn Loss) -> Result<Case, Stop> {
+fn weighted(loss: &dyn Loss) -> Result<Case, NotPassed> {
     let mut case = Case::usual(loss, 5)?;
     let size = case.labels.size()[0];
     case.weights = Some((Tensor::arange(size, (tch::Kind::Double, tch::Device::Cpu)) + 1.0) / size as f64);
@@ -16,7 +16,7 @@ fn weighted(loss: &dyn Loss) -> Result<Case, Stop> {
 }
 
 /// The order of the rows does not matter.
-pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Stop> {
+pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
@@ -39,7 +39,7 @@ pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Stop> {
 
 /// The numbering of the classes does not matter. Rows of declared tensors that belong to classes are
 /// permuted with them.
-pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
+pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
@@ -59,7 +59,7 @@ pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
         let tensor = tensor.detach().index_select(0, &rows).set_requires_grad(tensor.requires_grad());
         other.tensors.insert(name, tensor);
     }
-    let mut expected: Outcome = case.run(loss.as_ref())?;
+    let mut expected: LossOutcome = case.run(loss.as_ref())?;
     for (_, gradient) in expected.gradients.iter_mut().skip(1).filter(|(_, gradient)| by_class(gradient)) {
         *gradient = gradient.index_select(0, &rows);
     }
@@ -68,7 +68,7 @@ pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Weights of 1 are the same as no weights.
-pub fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), Stop> {
+pub fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for number in 0..3 {
         let case = Case::usual(loss.as_ref(), number)?;

@@ -2,7 +2,7 @@
 
 use super::batches::{Case, make};
 use super::sampler::{self, labels};
-use super::{Stop, Subject, fail, skip};
+use super::{NotPassed, Subject, fail, skip};
 use curricle_sdk::{Epoch, guard};
 
 /// Number of calls per measurement.
@@ -15,7 +15,7 @@ const BYTES: usize = 32;
 const MEASUREMENTS: usize = 6;
 
 /// A loss does not leak in forward, backward or construction.
-pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
+pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     steady(|| case.run(loss.as_ref()).map(drop))?;
@@ -23,7 +23,7 @@ pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// A sampler does not leak.
-pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
+pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let sampler = sampler::make(subject)?;
     let labels = labels();
     steady(|| {
@@ -33,19 +33,19 @@ pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// A weight scheme does not leak.
-pub fn weights_leak_nothing(subject: &Subject) -> Result<(), Stop> {
+pub fn weights_leak_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = super::weights::make(subject)?;
-    let data = super::weights::Data::usual();
+    let data = super::weights::WeightedData::usual();
     steady(|| data.update(scheme.as_ref()).map(drop))
 }
 
-fn steady(mut call: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+fn steady(mut call: impl FnMut() -> Result<(), NotPassed>) -> Result<(), NotPassed> {
     let mut measure = || {
         let before = in_use();
         for _ in 0..CALLS {
             call()?;
         }
-        Ok::<_, Stop>(before.zip(in_use()).map(|(before, after)| after.saturating_sub(before)))
+        Ok::<_, NotPassed>(before.zip(in_use()).map(|(before, after)| after.saturating_sub(before)))
     };
     measure()?;
     let mut least = usize::MAX;

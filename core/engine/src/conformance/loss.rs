@@ -1,11 +1,11 @@
 //! Checks of losses on an ordinary batch.
 
 use super::batches::{Case, make, same};
-use super::{Stop, Subject, fail};
+use super::{NotPassed, Subject, fail};
 use tch::{Device, Kind};
 
 /// The loss is a finite scalar connected to the embeddings, and its gradients are finite.
-pub fn value_is_as_demanded(subject: &Subject) -> Result<(), Stop> {
+pub fn value_is_as_demanded(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let outcome = Case::usual(loss.as_ref(), 0)?.run(loss.as_ref())?;
     if !outcome.loss.double_value(&[]).is_finite() {
@@ -20,7 +20,7 @@ pub fn value_is_as_demanded(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// The same inputs and the same state of libtorch's generator give bit-identical results.
-pub fn same_result_twice(subject: &Subject) -> Result<(), Stop> {
+pub fn same_result_twice(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     let first = case.copy().run(loss.as_ref())?;
@@ -30,7 +30,7 @@ pub fn same_result_twice(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Inputs are not modified, except for declared tensors that are not trainable.
-pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), Stop> {
+pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let mut case = Case::usual(loss.as_ref(), 0)?;
     case.weights = Some(case.embeddings.detach().narrow(1, 0, 1).squeeze().abs());
@@ -49,14 +49,14 @@ pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Single and double precision give about the same result.
-pub fn single_precision_is_near_double(subject: &Subject) -> Result<(), Stop> {
+pub fn single_precision_is_near_double(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if super::batches::is_random(loss.as_ref())? {
         return super::skip("the loss draws random numbers");
     }
     let double = Case::usual(loss.as_ref(), 0)?;
     let single = double.to(Kind::Float, Device::Cpu).run(loss.as_ref())?;
-    let single = super::batches::Outcome {
+    let single = super::batches::LossOutcome {
         loss: single.loss.to_kind(Kind::Double),
         gradients: single.gradients.into_iter().map(|(name, g)| (name, g.to_kind(Kind::Double))).collect(),
     };

@@ -45,7 +45,7 @@ pub struct Check {
 
 /// All checks of one component.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct ConformanceReport {
     /// `loss`, `sampler` or `weights`.
     pub kind: &'static str,
     /// The component's name.
@@ -54,7 +54,7 @@ pub struct Report {
     pub checks: Vec<Check>,
 }
 
-impl Report {
+impl ConformanceReport {
     /// The checks that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Failed(_)))
@@ -71,30 +71,30 @@ pub struct Subject {
     pub device: Device,
 }
 
-type CheckFn = fn(&Subject) -> Result<(), Stop>;
+type CheckFn = fn(&Subject) -> Result<(), NotPassed>;
 
 /// Why a check did not pass.
-enum Stop {
+enum NotPassed {
     Failed(String),
     Skipped(String),
 }
 
-impl From<curricle_sdk::Error> for Stop {
+impl From<curricle_sdk::Error> for NotPassed {
     fn from(error: curricle_sdk::Error) -> Self {
-        Stop::Failed(error.to_string())
+        NotPassed::Failed(error.to_string())
     }
 }
 
-fn fail<T>(reason: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Failed(reason.into()))
+fn fail<T>(reason: impl Into<String>) -> Result<T, NotPassed> {
+    Err(NotPassed::Failed(reason.into()))
 }
 
-fn skip<T>(reason: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Skipped(reason.into()))
+fn skip<T>(reason: impl Into<String>) -> Result<T, NotPassed> {
+    Err(NotPassed::Skipped(reason.into()))
 }
 
 /// Checks a component with the defaults of its schema, overridden by settings given as `key=value`.
-pub fn check(component: &Component, sets: &[String], device: Device) -> Report {
+pub fn check(component: &Component, sets: &[String], device: Device) -> ConformanceReport {
     let mut checks = Vec::new();
     let mut add = |check, verdict| checks.push(Check { check, verdict });
     match settings_of(&RegisteredComponent::built_in(*component).schema(), sets) {
@@ -109,15 +109,15 @@ pub fn check(component: &Component, sets: &[String], device: Device) -> Report {
             }
         }
     }
-    Report { kind: component.kind.as_str(), name: component.name, checks }
+    ConformanceReport { kind: component.kind.as_str(), name: component.name, checks }
 }
 
 fn verdict(function: CheckFn, subject: &Subject) -> Verdict {
     // The checks' own libtorch calls may also panic, on tensors of unexpected shapes.
     match guard(|| Ok(function(subject))) {
         Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(Stop::Failed(reason))) => Verdict::Failed(reason),
-        Ok(Err(Stop::Skipped(reason))) => Verdict::Skipped(reason),
+        Ok(Err(NotPassed::Failed(reason))) => Verdict::Failed(reason),
+        Ok(Err(NotPassed::Skipped(reason))) => Verdict::Skipped(reason),
         Err(error) => Verdict::Failed(error.to_string()),
     }
 }

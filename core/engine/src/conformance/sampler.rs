@@ -1,11 +1,11 @@
 //! Checks of samplers.
 
-use super::{Stop, Subject, fail};
+use super::{NotPassed, Subject, fail};
 use crate::train::check_batches;
 use curricle_sdk::{Epoch, Error, Sampler, guard};
 
 /// The sampler under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn Sampler>, Stop> {
+pub fn make(subject: &Subject) -> Result<Box<dyn Sampler>, NotPassed> {
     Ok(guard(|| subject.component.factory.sampler(&subject.settings))?)
 }
 
@@ -22,7 +22,7 @@ fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Resu
 }
 
 /// Batches are not empty and contain only existing samples.
-pub fn batches_are_usable(subject: &Subject) -> Result<(), Stop> {
+pub fn batches_are_usable(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     for epoch in 0..5 {
         let batches = batches(sampler.as_ref(), &labels, 7, epoch)?;
@@ -32,7 +32,7 @@ pub fn batches_are_usable(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Batches are a pure function of seed and epoch: a resumed run asks again, in another order.
-pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
+pub fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     let ask = |sampler: &dyn Sampler, epoch| batches(sampler, &labels, 3, epoch);
     let first: Vec<_> = (0..3).map(|epoch| ask(sampler.as_ref(), epoch)).collect::<Result<_, _>>()?;
@@ -48,7 +48,7 @@ pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
 
 /// No batch is larger than `batch_size`. Batches may be smaller: the last one of an epoch, or all of
 /// them to share an epoch evenly.
-pub fn batch_size_is_true(subject: &Subject) -> Result<(), Stop> {
+pub fn batch_size_is_true(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     let size = sampler.batch_size();
     let largest = batches(sampler.as_ref(), &labels, 0, 0)?.iter().map(Vec::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ pub fn batch_size_is_true(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Edge cases give usable batches or an error, not a panic.
-pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
+pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
     let sampler = make(subject)?;
     let cases: [(&str, Vec<i64>); 4] = [
         ("a single sample", vec![0]),

@@ -1,6 +1,6 @@
 //! Checks of settings and their schema.
 
-use super::{Stop, Subject, batches, fail, sampler, weights};
+use super::{NotPassed, Subject, batches, fail, sampler, weights};
 use curricle_sdk::{Epoch, Error, Kind, guard};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ fn properties(subject: &Subject) -> Map<String, Value> {
 
 /// The constructor accepts the schema's defaults, and omitted settings mean the same if nothing is
 /// required.
-pub fn defaults_are_accepted(subject: &Subject) -> Result<(), Stop> {
+pub fn defaults_are_accepted(subject: &Subject) -> Result<(), NotPassed> {
     let full = behaviour(subject)?;
     let schema = subject.component.factory.schema();
     let required = schema["required"].as_array().is_some_and(|names| !names.is_empty());
@@ -31,13 +31,13 @@ pub fn defaults_are_accepted(subject: &Subject) -> Result<(), Stop> {
     match behaviour(&sparse) {
         Ok(found) if found == full => Ok(()),
         Ok(_) => fail("an omitted setting does not mean the schema's default"),
-        Err(Stop::Failed(reason)) => fail(format!("settings with a default cannot be omitted: {reason}")),
+        Err(NotPassed::Failed(reason)) => fail(format!("settings with a default cannot be omitted: {reason}")),
         Err(skipped) => Err(skipped),
     }
 }
 
 /// The output of an instance on test data, for comparison.
-fn behaviour(subject: &Subject) -> Result<Vec<u64>, Stop> {
+fn behaviour(subject: &Subject) -> Result<Vec<u64>, NotPassed> {
     match subject.component.kind {
         Kind::Loss => {
             let loss = batches::make(subject)?;
@@ -50,14 +50,14 @@ fn behaviour(subject: &Subject) -> Result<Vec<u64>, Stop> {
             Ok(batches.concat().into_iter().map(|id| id as u64).collect())
         }
         Kind::Weights => {
-            let update = weights::Data::usual().update(weights::make(subject)?.as_ref())?;
+            let update = weights::WeightedData::usual().update(weights::make(subject)?.as_ref())?;
             Ok(update.weights.into_iter().map(f64::to_bits).collect())
         }
     }
 }
 
 /// Every setting has a description, and a default unless it is required.
-pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), Stop> {
+pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), NotPassed> {
     let schema = subject.component.factory.schema();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, rule) in properties(subject) {
@@ -77,7 +77,7 @@ pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), Stop> {
 
 /// A value of the wrong type is an error, not a panic, and is not silently converted. The engine
 /// checks values against the schema first, so this finds schemas that the constructor does not honour.
-pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), Stop> {
+pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), NotPassed> {
     for (name, rule) in properties(subject) {
         let wrong = match rule["type"].as_str() {
             Some("number" | "integer" | "boolean") => json!("text"),

@@ -1,7 +1,7 @@
 //! Checks of weight schemes.
 
 use super::batches::unit;
-use super::{Stop, Subject, fail, skip};
+use super::{NotPassed, Subject, fail, skip};
 use crate::train::components::check_specs;
 use crate::train::{Declared, check_weights};
 use curricle_sdk::{Error, Kind as ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
@@ -12,12 +12,12 @@ use tch::{Device, Kind, Tensor};
 const DIMENSIONS: i64 = 8;
 
 /// The weight scheme under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, Stop> {
+pub fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, NotPassed> {
     Ok(guard(|| subject.component.factory.weights(&subject.settings))?)
 }
 
 /// A training set to weight.
-pub struct Data {
+pub struct WeightedData {
     /// `[N, D]`.
     pub embeddings: Tensor,
     /// `[N]`.
@@ -26,7 +26,7 @@ pub struct Data {
     pub weights: Vec<f64>,
 }
 
-impl Data {
+impl WeightedData {
     /// 60 samples around 6 centres.
     pub fn usual() -> Self {
         Self::new((0..60).map(|sample| sample % 6).collect())
@@ -45,7 +45,7 @@ impl Data {
     }
 
     /// Runs the first two rounds from freshly created tensors and returns the second update.
-    pub fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Stop> {
+    pub fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, NotPassed> {
         Ok(self.try_update(scheme)?)
     }
 
@@ -80,13 +80,13 @@ impl Data {
 }
 
 /// There is one weight in [0, 1] per sample.
-pub fn weights_are_usable(subject: &Subject) -> Result<(), Stop> {
-    Data::usual().update(make(subject)?.as_ref()).map(drop)
+pub fn weights_are_usable(subject: &Subject) -> Result<(), NotPassed> {
+    WeightedData::usual().update(make(subject)?.as_ref()).map(drop)
 }
 
 /// The same round gives the same weights, scalars and columns.
-pub fn same_answer_twice(subject: &Subject) -> Result<(), Stop> {
-    let (scheme, data) = (make(subject)?, Data::usual());
+pub fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
+    let (scheme, data) = (make(subject)?, WeightedData::usual());
     let first = data.update(scheme.as_ref())?;
     for again in [data.update(scheme.as_ref())?, data.update(make(subject)?.as_ref())?] {
         let same = first.weights == again.weights && bits(&first) == bits(&again);
@@ -106,21 +106,21 @@ fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
 }
 
 /// A scheme that claims to be uniform keeps all weights at 1.
-pub fn uniform_is_true(subject: &Subject) -> Result<(), Stop> {
+pub fn uniform_is_true(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = make(subject)?;
     if !scheme.is_uniform() {
         return skip("the scheme is not uniform");
     }
-    match Data::usual().update(scheme.as_ref())?.weights.iter().find(|&&weight| weight != 1.0) {
+    match WeightedData::usual().update(scheme.as_ref())?.weights.iter().find(|&&weight| weight != 1.0) {
         Some(weight) => fail(format!("it claims to be uniform, but returns a weight of {weight}")),
         None => Ok(()),
     }
 }
 
 /// Embeddings in double precision are accepted.
-pub fn double_precision_works(subject: &Subject) -> Result<(), Stop> {
-    let (scheme, data) = (make(subject)?, Data::usual());
-    let double = Data { embeddings: data.embeddings.to_kind(Kind::Double), ..Data::usual() };
+pub fn double_precision_works(subject: &Subject) -> Result<(), NotPassed> {
+    let (scheme, data) = (make(subject)?, WeightedData::usual());
+    let double = WeightedData { embeddings: data.embeddings.to_kind(Kind::Double), ..WeightedData::usual() };
     let (single, double) = (data.update(scheme.as_ref())?.weights, double.update(scheme.as_ref())?.weights);
     let mean = single.iter().zip(&double).map(|(a, b)| (a - b).abs()).sum::<f64>() / single.len() as f64;
     if mean > 0.05 {
@@ -130,17 +130,17 @@ pub fn double_precision_works(subject: &Subject) -> Result<(), Stop> {
 }
 
 /// Edge cases give usable weights or an error, not a panic.
-pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), Stop> {
+pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = make(subject)?;
-    let mut nothing = Data::usual();
+    let mut nothing = WeightedData::usual();
     nothing.weights.fill(0.0);
-    let mut equal = Data::usual();
+    let mut equal = WeightedData::usual();
     equal.embeddings = unit(&Tensor::ones([60, DIMENSIONS], (Kind::Float, Device::Cpu)));
     let cases = [
-        ("two samples", Data::new(vec![0, 1])),
-        ("a single class", Data::new(vec![0; 20])),
-        ("classes of one", Data::new((0..20).collect())),
-        ("a class without samples", Data::new(vec![0, 0, 0, 2, 2, 2])),
+        ("two samples", WeightedData::new(vec![0, 1])),
+        ("a single class", WeightedData::new(vec![0; 20])),
+        ("classes of one", WeightedData::new((0..20).collect())),
+        ("a class without samples", WeightedData::new(vec![0, 0, 0, 2, 2, 2])),
         ("all weights 0", nothing),
         ("all embeddings equal", equal),
     ];

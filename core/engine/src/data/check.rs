@@ -1,9 +1,9 @@
 //! `curricle data check`: decodes every file of a data set before training.
 
-use super::catalogue::{Catalogue, Entry};
-use super::inspect::{Look, inspect};
+use super::file_list::{FileEntry, FileList};
+use super::inspect::{CheckLevel, inspect};
 use super::sources::{self, Listed};
-use super::{Part, split};
+use super::{Split, class_split};
 use crate::{Error, Result};
 use curricle_recipe::DataRecipe;
 use curricle_record::{self as record, SkippedFile};
@@ -17,7 +17,7 @@ pub struct DataReport {
     /// The folder of the images; `None` if samples are not files.
     pub root: Option<PathBuf>,
     /// The splits.
-    pub parts: Vec<PartReport>,
+    pub parts: Vec<SplitReport>,
     /// Number of files checked.
     pub files: usize,
     /// Files that cannot be used.
@@ -26,7 +26,7 @@ pub struct DataReport {
 
 /// The size of a split.
 #[derive(Debug, Serialize)]
-pub struct PartReport {
+pub struct SplitReport {
     /// `train`, `test`, or `query` and `gallery`.
     pub part: &'static str,
     /// Number of classes.
@@ -45,15 +45,15 @@ pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + 
     let catalogue = match sources::list(recipe)? {
         Listed::Files(catalogue) => catalogue,
         Listed::Memory(whole) => {
-            let (train, test) = split::by_class(&whole)?;
-            let sizes = |part: &Part| part.class_sizes();
+            let (train, test) = class_split::by_class(&whole)?;
+            let sizes = |part: &Split| part.class_sizes();
             let parts = vec![part("train", &sizes(&train)), part("test", &sizes(&test))];
             return Ok(DataReport { root: None, parts, files: 0, bad: Vec::new() });
         }
     };
     let paths = catalogue.files();
     begin(paths.len());
-    let findings = inspect(&catalogue.root, &paths, Look::Afresh, seen);
+    let findings = inspect(&catalogue.root, &paths, CheckLevel::Uncached, seen);
     let bad = paths.iter().zip(findings).filter_map(|(path, finding)| Some(skipped(path, finding.err()?)));
     let bad = bad.collect();
     Ok(DataReport { parts: parts(&catalogue), files: paths.len(), bad, root: Some(catalogue.root) })
@@ -69,8 +69,8 @@ pub(super) fn skipped(path: &str, error: Error) -> SkippedFile {
     SkippedFile { path: path.to_string(), problem }
 }
 
-fn parts(catalogue: &Catalogue) -> Vec<PartReport> {
-    let sizes = |entries: &mut dyn Iterator<Item = &Entry>| {
+fn parts(catalogue: &FileList) -> Vec<SplitReport> {
+    let sizes = |entries: &mut dyn Iterator<Item = &FileEntry>| {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         entries.for_each(|entry| *sizes.entry(entry.class).or_default() += 1);
         sizes.into_values().collect::<Vec<_>>()
@@ -85,8 +85,8 @@ fn parts(catalogue: &Catalogue) -> Vec<PartReport> {
     parts
 }
 
-fn part(part: &'static str, sizes: &[usize]) -> PartReport {
-    PartReport {
+fn part(part: &'static str, sizes: &[usize]) -> SplitReport {
+    SplitReport {
         part,
         classes: sizes.len(),
         samples: sizes.iter().sum(),

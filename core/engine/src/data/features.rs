@@ -9,8 +9,8 @@
 //! safetensors has no strings. Instead of the tensor, `paths` may be an entry of the file's metadata
 //! that holds a JSON array of N strings. Without paths the rows are named `row 0`, `row 1`, ….
 
-use super::split::FEWEST_CLASSES;
-use super::{Inputs, Part};
+use super::class_split::FEWEST_CLASSES;
+use super::{Inputs, Split};
 use crate::{Error, Result};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -18,13 +18,13 @@ use std::path::Path;
 use tch::{Kind, Tensor};
 
 /// Reads the whole file, before any split.
-pub fn read(path: &Path) -> Result<Part> {
+pub fn read(path: &Path) -> Result<Split> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     parse(&bytes).map_err(|message| Error::format(path, message))
 }
 
 /// Errors are phrases that follow the file's name.
-fn parse(bytes: &[u8]) -> Result<Part, String> {
+fn parse(bytes: &[u8]) -> Result<Split, String> {
     let not_ours = |e| format!("is not a safetensors file: {e}");
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
     let file = SafeTensors::deserialize(bytes).map_err(not_ours)?;
@@ -55,7 +55,7 @@ fn parse(bytes: &[u8]) -> Result<Part, String> {
     }
     let labels = values.iter().map(|value| classes.partition_point(|class| class < value) as i64).collect();
     let class_names = classes.iter().map(i64::to_string).collect();
-    Ok(Part { inputs: Inputs::Features(features), labels, class_names, paths })
+    Ok(Split { inputs: Inputs::Features(features), labels, class_names, paths })
 }
 
 fn tensor<'a>(file: &SafeTensors<'a>, name: &str) -> Result<TensorView<'a>, String> {
@@ -165,11 +165,11 @@ mod tests {
 
     #[test]
     fn labels_are_renumbered_in_ascending_order() {
-        let part = parse(&file(&[features(&ROWS), labels(&LABELS)], None)).unwrap();
-        assert_eq!(part.labels, [3, 0, 1, 1, 2]);
-        assert_eq!(part.class_names, ["-3", "5", "6", "70"]);
-        assert_eq!(part.paths[4], "row 4");
-        assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS);
+        let split = parse(&file(&[features(&ROWS), labels(&LABELS)], None)).unwrap();
+        assert_eq!(split.labels, [3, 0, 1, 1, 2]);
+        assert_eq!(split.class_names, ["-3", "5", "6", "70"]);
+        assert_eq!(split.paths[4], "row 4");
+        assert_eq!(Vec::<f32>::try_from(split.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS);
     }
 
     #[test]
@@ -178,8 +178,8 @@ mod tests {
         let bfloat = [0x0000u16, 0x3f80, 0x4000, 0x4040, 0x4080].iter().flat_map(|v| v.to_le_bytes()).collect();
         let double = ROWS.iter().flat_map(|v| f64::from(*v).to_le_bytes()).collect();
         for (kind, bytes) in [(Dtype::F16, half), (Dtype::BF16, bfloat), (Dtype::F64, double)] {
-            let part = parse(&file(&[("features", kind, vec![5, 1], bytes), labels(&LABELS)], None)).unwrap();
-            assert_eq!(Vec::<f32>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS, "{kind:?}");
+            let split = parse(&file(&[("features", kind, vec![5, 1], bytes), labels(&LABELS)], None)).unwrap();
+            assert_eq!(Vec::<f32>::try_from(split.inputs.tensor().unwrap().flatten(0, -1)).unwrap(), ROWS, "{kind:?}");
         }
         for (kind, size) in [
             (Dtype::U8, 1),
@@ -192,8 +192,8 @@ mod tests {
             (Dtype::I64, 8),
         ] {
             let bytes = [9u64, 8, 7, 6, 9].iter().flat_map(|v| v.to_le_bytes()[..size].to_vec()).collect();
-            let part = parse(&file(&[features(&ROWS), ("labels", kind, vec![5], bytes)], None)).unwrap();
-            assert_eq!(part.labels, [3, 2, 1, 0, 3], "{kind:?}");
+            let split = parse(&file(&[features(&ROWS), ("labels", kind, vec![5], bytes)], None)).unwrap();
+            assert_eq!(split.labels, [3, 2, 1, 0, 3], "{kind:?}");
         }
     }
 
@@ -201,11 +201,11 @@ mod tests {
     fn paths_come_from_a_tensor_or_from_the_metadata() {
         let text = b"a.jpg\nb.jpg\nc.jpg\nd, e.jpg\nf.jpg\n";
         let tensor = ("paths", Dtype::U8, vec![text.len()], text.to_vec());
-        let part = parse(&file(&[features(&ROWS), labels(&LABELS), tensor.clone()], None)).unwrap();
-        assert_eq!(part.paths[3], "d, e.jpg");
+        let split = parse(&file(&[features(&ROWS), labels(&LABELS), tensor.clone()], None)).unwrap();
+        assert_eq!(split.paths[3], "d, e.jpg");
         let json = r#"["a","b","c","d\n","e"]"#;
-        let part = parse(&file(&[features(&ROWS), labels(&LABELS)], Some(("paths", json)))).unwrap();
-        assert_eq!(part.paths[3], "d\n");
+        let split = parse(&file(&[features(&ROWS), labels(&LABELS)], Some(("paths", json)))).unwrap();
+        assert_eq!(split.paths[3], "d\n");
         let twice = problem(&[features(&ROWS), labels(&LABELS), tensor], Some(("paths", json)));
         assert!(twice.starts_with("has `paths` twice"), "{twice}");
         let few = problem(&[features(&ROWS), labels(&LABELS)], Some(("paths", r#"["a"]"#)));

@@ -5,8 +5,8 @@
 //! when the device is a GPU. The batches do not depend on the number of workers.
 
 use super::files::Files;
-use super::images::{Pipeline, View, Visit};
-use super::part::Inputs;
+use super::images::{Occurrence, Pipeline, View};
+use super::split::Inputs;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use std::collections::{HashMap, VecDeque};
@@ -35,13 +35,13 @@ pub struct Feed {
     ids: Tensor,
     sizes: VecDeque<usize>,
     offset: usize,
-    source: Source,
+    source: BatchSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum BatchSource {
     Memory(Tensor),
-    Files(Box<Workshop>),
+    Files(Box<Prefetcher>),
 }
 
 impl Inputs {
@@ -53,8 +53,10 @@ impl Inputs {
         let ids = ids.map_err(|e| Error::Torch { during: "preparing batches", source: e.into() })?;
         let sizes = batches[start..].iter().map(Vec::len).collect();
         let source = match self {
-            Inputs::Images(tensor) | Inputs::Features(tensor) => Source::Memory(tensor.shallow_clone()),
-            Inputs::Files(files) => Source::Files(Box::new(Workshop::open(files, batches, start, view, device)?)),
+            Inputs::Images(tensor) | Inputs::Features(tensor) => BatchSource::Memory(tensor.shallow_clone()),
+            Inputs::Files(files) => {
+                BatchSource::Files(Box::new(Prefetcher::open(files, batches, start, view, device)?))
+            }
         };
         Ok(Feed { ids, sizes, offset: 0, source })
     }
@@ -69,8 +71,8 @@ impl Iterator for Feed {
         self.offset += size;
         let samples = ids.map_err(torch).and_then(|ids| {
             let inputs = match &mut self.source {
-                Source::Memory(tensor) => tensor.f_index_select(0, &ids).map_err(torch)?,
-                Source::Files(workshop) => workshop.next()?,
+                BatchSource::Memory(tensor) => tensor.f_index_select(0, &ids).map_err(torch)?,
+                BatchSource::Files(prefetcher) => prefetcher.next()?,
             };
             Ok(Samples { ids, inputs })
         });
@@ -87,13 +89,13 @@ fn torch(error: tch::TchError) -> Error {
 
 /// The prefetcher: worker threads that load batches from files.
 #[derive(Debug)]
-struct Workshop {
+struct Prefetcher {
     files: Files,
     device: Device,
     /// Batches not started yet.
-    waiting: VecDeque<Vec<Visit>>,
+    waiting: VecDeque<Vec<Occurrence>>,
     /// Batches in progress, in order.
-    begun: VecDeque<Arc<Tray>>,
+    begun: VecDeque<Arc<BatchBuffer>>,
     /// `None` shuts the workers down.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -101,12 +103,12 @@ struct Workshop {
 
 /// One image to load, and its slot in the batch.
 struct Job {
-    visit: Visit,
+    visit: Occurrence,
     slot: usize,
-    tray: Arc<Tray>,
+    buffer: Arc<BatchBuffer>,
 }
 
-impl Workshop {
+impl Prefetcher {
     fn open(files: &Files, batches: &[Vec<i64>], start: usize, view: View, device: Device) -> Result<Self> {
         let mut waiting = visits(batches);
         waiting.drain(..start);
@@ -121,41 +123,41 @@ impl Workshop {
         let threads = (0..rayon::current_num_threads().min(most)).map(|_| work()).collect::<std::io::Result<_>>();
         let threads = threads.map_err(|e| Error::Failed(format!("cannot start image workers: {e}")))?;
         let files = files.clone();
-        let mut workshop = Self { files, device, waiting, begun: VecDeque::new(), jobs: Some(jobs), threads };
+        let mut prefetcher = Self { files, device, waiting, begun: VecDeque::new(), jobs: Some(jobs), threads };
         for _ in 0..AHEAD {
-            workshop.begin()?;
+            prefetcher.begin()?;
         }
-        Ok(workshop)
+        Ok(prefetcher)
     }
 
     /// Queues the next batch for the workers.
     fn begin(&mut self) -> Result<()> {
         let (Some(visits), Some(jobs)) = (self.waiting.pop_front(), &self.jobs) else { return Ok(()) };
-        let tray = Arc::new(Tray::new(visits.len(), &self.files, self.device)?);
+        let buffer = Arc::new(BatchBuffer::new(visits.len(), &self.files, self.device)?);
         for (slot, visit) in visits.into_iter().enumerate() {
             // The workers receive until the sender is dropped.
-            let _ = jobs.send(Job { visit, slot, tray: tray.clone() });
+            let _ = jobs.send(Job { visit, slot, buffer: buffer.clone() });
         }
-        self.begun.push_back(tray);
+        self.begun.push_back(buffer);
         Ok(())
     }
 
     fn next(&mut self) -> Result<Tensor> {
         self.begin()?;
-        let tray = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
-        tray.finish()?;
+        let buffer = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
+        buffer.finish()?;
         if self.device == Device::Cpu {
-            return Ok(tray.batch.shallow_clone());
+            return Ok(buffer.batch.shallow_clone());
         }
         // Pinned memory is copied asynchronously, and libtorch keeps it alive until the copy is done.
-        tray.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
+        buffer.batch.f_to_device_(self.device, Kind::Uint8, true, false).map_err(torch)
     }
 }
 
-impl Drop for Workshop {
+impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.jobs = None;
-        self.begun.iter().for_each(|tray| tray.give_up());
+        self.begun.iter().for_each(|buffer| buffer.give_up());
         for thread in self.threads.drain(..) {
             // Workers do not panic: their work is guarded.
             let _ = thread.join();
@@ -164,13 +166,13 @@ impl Drop for Workshop {
 }
 
 /// The samples of all batches, each with the number of times it has been seen before.
-fn visits(batches: &[Vec<i64>]) -> VecDeque<Vec<Visit>> {
+fn visits(batches: &[Vec<i64>]) -> VecDeque<Vec<Occurrence>> {
     let mut seen: HashMap<i64, u64> = HashMap::new();
     let mut visit = |id: &i64| {
         let count = seen.entry(*id).or_default();
         let occurrence = *count;
         *count += 1;
-        Visit { sample: *id as usize, occurrence }
+        Occurrence { sample: *id as usize, occurrence }
     };
     batches.iter().map(|batch| batch.iter().map(&mut visit).collect()).collect()
 }
@@ -180,28 +182,28 @@ fn work(files: &Files, view: View, queue: &Mutex<Receiver<Job>>) {
     let mut pipeline = Pipeline::default();
     loop {
         let job = lock(queue).recv();
-        let Ok(Job { visit, slot, tray }) = job else { return };
-        let loaded = match tray.wanted() {
-            true => guard(|| Ok(files.load(&mut pipeline, view, visit, tray.slot(slot)))),
+        let Ok(Job { visit, slot, buffer }) = job else { return };
+        let loaded = match buffer.wanted() {
+            true => guard(|| Ok(files.load(&mut pipeline, view, visit, buffer.slot(slot)))),
             false => Ok(Ok(())),
         };
-        tray.done(slot, loaded.unwrap_or_else(|source| Err(Error::Torch { during: "transforming images", source })));
+        buffer.done(slot, loaded.unwrap_or_else(|source| Err(Error::Torch { during: "transforming images", source })));
     }
 }
 
 /// The batch buffer that workers write images into.
 #[derive(Debug)]
-struct Tray {
+struct BatchBuffer {
     batch: Tensor,
     /// The data pointer of `batch`.
     pixels: *mut u8,
     bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<BufferState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct BufferState {
     /// Images not done.
     left: usize,
     /// The first slot that failed, and its error.
@@ -212,11 +214,11 @@ struct State {
 
 // SAFETY: `pixels` points into `batch`, whose memory lives as long as this buffer; each slot is written
 // by one thread, and read only after all are done.
-unsafe impl Send for Tray {}
+unsafe impl Send for BatchBuffer {}
 // SAFETY: as above.
-unsafe impl Sync for Tray {}
+unsafe impl Sync for BatchBuffer {}
 
-impl Tray {
+impl BatchBuffer {
     fn new(size: usize, files: &Files, device: Device) -> Result<Self> {
         let side = files.settings().size as i64;
         let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
@@ -226,7 +228,7 @@ impl Tray {
         };
         let batch = batch.map_err(|e| Error::Torch { during: "allocating a batch", source: e.into() })?;
         let pixels = batch.data_ptr().cast();
-        let state = Mutex::new(State { left: size, failed: None, wanted: true });
+        let state = Mutex::new(BufferState { left: size, failed: None, wanted: true });
         Ok(Self { batch, pixels, bytes: files.bytes(), state, changed: Condvar::new() })
     }
 
@@ -277,7 +279,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::files::Place;
+    use crate::data::files::HashedFile;
     use curricle_recipe::ImagesRecipe;
     use std::path::Path;
 
@@ -288,9 +290,9 @@ mod tests {
             let pixels =
                 (0..40 * 30 * 3u32).map(|p| (p.wrapping_mul(2_654_435_761) >> (8 + i % 8)) as u8 ^ i).collect();
             image::RgbImage::from_raw(40, 30, pixels).unwrap().save(&path).unwrap();
-            Place { hash: blake3::hash(&[i]), path }
+            HashedFile { hash: blake3::hash(&[i]), path }
         };
-        let places: Vec<Place> = (0..count).map(place).collect();
+        let places: Vec<HashedFile> = (0..count).map(place).collect();
         std::fs::write(&places[count as usize - 1].path, b"broken").unwrap();
         Files::new(places, Arc::new(ImagesRecipe { size: 16, ..ImagesRecipe::default() }))
     }

@@ -1,7 +1,7 @@
 //! Images in files, decoded on demand.
 
-use super::images::{Pipeline, View, Visit};
-use super::packed::Packed;
+use super::image_cache::ImageCache;
+use super::images::{Occurrence, Pipeline, View};
 use crate::{Error, Result};
 use curricle_recipe::ImagesRecipe;
 use rayon::prelude::*;
@@ -12,14 +12,14 @@ use tch::{Kind, Tensor};
 /// Images in files. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct Files {
-    places: Arc<[Place]>,
+    places: Arc<[HashedFile]>,
     settings: Arc<ImagesRecipe>,
-    packed: Option<Arc<Packed>>,
+    image_cache: Option<Arc<ImageCache>>,
 }
 
 /// A file and the hash of its contents.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct HashedFile {
     /// Its path.
     pub path: PathBuf,
     /// Hash of its bytes.
@@ -28,13 +28,13 @@ pub struct Place {
 
 impl Files {
     /// Images from these files.
-    pub fn new(places: impl IntoIterator<Item = Place>, settings: Arc<ImagesRecipe>) -> Self {
-        Self { places: places.into_iter().collect(), settings, packed: None }
+    pub fn new(places: impl IntoIterator<Item = HashedFile>, settings: Arc<ImagesRecipe>) -> Self {
+        Self { places: places.into_iter().collect(), settings, image_cache: None }
     }
 
     /// The same, read from a cache of decoded images.
-    pub(super) fn with_cache(self, packed: Option<Arc<Packed>>) -> Self {
-        Self { packed, ..self }
+    pub(super) fn with_cache(self, image_cache: Option<Arc<ImageCache>>) -> Self {
+        Self { image_cache, ..self }
     }
 
     /// Number of images.
@@ -63,16 +63,16 @@ impl Files {
     }
 
     /// Fills `out` with the transformed image of one sample.
-    pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Visit, out: &mut [u8]) -> Result<()> {
-        let Place { path, hash } = &self.places[visit.sample];
-        let cached = self.packed.as_ref().and_then(|packed| packed.get(hash));
+    pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Occurrence, out: &mut [u8]) -> Result<()> {
+        let HashedFile { path, hash } = &self.places[visit.sample];
+        let cached = self.image_cache.as_ref().and_then(|image_cache| image_cache.get(hash));
         pipeline.load(path, cached, &self.settings, view, visit, out)
     }
 
     /// A selection of the images, in the given order.
     pub fn select(&self, samples: &[usize]) -> Self {
         let places = samples.iter().map(|s| self.places[*s].clone());
-        Self::new(places, self.settings.clone()).with_cache(self.packed.clone())
+        Self::new(places, self.settings.clone()).with_cache(self.image_cache.clone())
     }
 
     /// Hashes everything that affects the network's inputs: file contents and transforms.

@@ -1,6 +1,6 @@
 //! Content hashes, which show whether two runs used the same data.
 
-use super::{Inputs, Part};
+use super::{Inputs, Split};
 use crate::{Error, Result};
 use tch::{Device, Kind};
 
@@ -8,10 +8,10 @@ use tch::{Device, Kind};
 const BLOCK: i64 = 1 << 22;
 
 /// Hash of the inputs, labels and class names of some splits, and of the query flags.
-pub fn of_parts(parts: &[&Part], query: Option<&[bool]>) -> Result<String> {
+pub fn of_parts(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        add_part(&mut hasher, part).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
+    for split in parts {
+        add_part(&mut hasher, split).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
     }
     if let Some(query) = query {
         hasher.update(&query.iter().map(|q| u8::from(*q)).collect::<Vec<_>>());
@@ -36,13 +36,13 @@ pub fn add_labels(hasher: &mut blake3::Hasher, labels: &[i64]) {
     });
 }
 
-fn add_part(hasher: &mut blake3::Hasher, part: &Part) -> Result<(), tch::TchError> {
-    let inputs = match &part.inputs {
+fn add_part(hasher: &mut blake3::Hasher, split: &Split) -> Result<(), tch::TchError> {
+    let inputs = match &split.inputs {
         Inputs::Images(tensor) | Inputs::Features(tensor) => tensor,
         Inputs::Files(files) => {
             files.hash_into(hasher);
-            add_labels(hasher, &part.labels);
-            add_texts(hasher, &part.class_names);
+            add_labels(hasher, &split.labels);
+            add_texts(hasher, &split.class_names);
             return Ok(());
         }
     };
@@ -58,39 +58,39 @@ fn add_part(hasher: &mut blake3::Hasher, part: &Part) -> Result<(), tch::TchErro
         bytes.f_narrow(0, start, length)?.f_copy_data_u8(buffer, length as usize)?;
         hasher.update(buffer);
     }
-    add_labels(hasher, &part.labels);
-    add_texts(hasher, &part.class_names);
+    add_labels(hasher, &split.labels);
+    add_texts(hasher, &split.class_names);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
 
     #[test]
     fn the_hash_depends_on_inputs_labels_and_names_but_not_on_paths() {
-        let hash = |change: fn(&mut Part)| {
-            let mut part = numbered(&[0, 0, 1, 1]);
-            change(&mut part);
-            of_parts(&[&part], None).unwrap()
+        let hash = |change: fn(&mut Split)| {
+            let mut split = numbered(&[0, 0, 1, 1]);
+            change(&mut split);
+            of_parts(&[&split], None).unwrap()
         };
         let base = hash(|_| ());
-        assert_eq!(base, hash(|part| part.paths[0] = "elsewhere".into()));
-        assert_ne!(base, hash(|part| part.labels = vec![0, 1, 1, 1]));
-        assert_ne!(base, hash(|part| part.class_names[1] = "other".into()));
-        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().unwrap() + 1.0)));
-        assert_ne!(base, hash(|part| part.inputs = Inputs::Features(part.inputs.tensor().unwrap().view([2, 2]))));
+        assert_eq!(base, hash(|split| split.paths[0] = "elsewhere".into()));
+        assert_ne!(base, hash(|split| split.labels = vec![0, 1, 1, 1]));
+        assert_ne!(base, hash(|split| split.class_names[1] = "other".into()));
+        assert_ne!(base, hash(|split| split.inputs = Inputs::Features(split.inputs.tensor().unwrap() + 1.0)));
+        assert_ne!(base, hash(|split| split.inputs = Inputs::Features(split.inputs.tensor().unwrap().view([2, 2]))));
     }
 
     #[test]
     fn data_larger_than_a_block_is_hashed_to_its_end() {
-        let mut part = numbered(&[0, 0]);
+        let mut split = numbered(&[0, 0]);
         let features = tch::Tensor::zeros([2, 1_500_000], (Kind::Float, Device::Cpu));
-        part.inputs = Inputs::Features(features.copy());
-        let before = of_parts(&[&part], None).unwrap();
+        split.inputs = Inputs::Features(features.copy());
+        let before = of_parts(&[&split], None).unwrap();
         let _ = features.get(1).narrow(0, 1_499_999, 1).fill_(1.0);
-        part.inputs = Inputs::Features(features);
-        assert_ne!(before, of_parts(&[&part], None).unwrap());
+        split.inputs = Inputs::Features(features);
+        assert_ne!(before, of_parts(&[&split], None).unwrap());
     }
 }

@@ -1,41 +1,41 @@
 //! Checks every file: whether it exists, its hash, and whether it can be decoded.
 
+use super::hash_cache::{CachedFile, HashCache, Stamp};
 use super::images::Pipeline;
-use super::ledger::{Known, Ledger, Stamp};
 use crate::{Error, Result};
 use rayon::prelude::*;
 use std::path::Path;
 
 /// How thoroughly to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum CheckLevel {
     /// Read the file, unless it is in the cache.
     Contents,
     /// Also decode it, unless it is in the cache.
     Pixels,
     /// Read and decode it, ignoring the cache.
-    Afresh,
+    Uncached,
 }
 
 /// The hash of a file's contents, or what is wrong with it.
-pub type Finding = Result<blake3::Hash>;
+pub type Inspection = Result<blake3::Hash>;
 
 /// Checks files below a folder, in parallel; `seen` is called after each.
-pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)) -> Vec<Finding> {
-    let ledger = Ledger::open(root);
-    let (findings, known): (Vec<Finding>, Vec<_>) = paths
+pub fn inspect(root: &Path, paths: &[&str], look: CheckLevel, seen: &(dyn Fn() + Sync)) -> Vec<Inspection> {
+    let hash_cache = HashCache::open(root);
+    let (findings, known): (Vec<Inspection>, Vec<_>) = paths
         .par_iter()
         .map_init(Pipeline::default, |pipeline, name| {
             let path = root.join(name);
             let stamp = path.metadata().ok().as_ref().and_then(Stamp::of);
-            let before = ledger.find(name, stamp).filter(|_| look != Look::Afresh);
+            let before = hash_cache.find(name, stamp).filter(|_| look != CheckLevel::Uncached);
             let known = match before {
-                Some(known) if look == Look::Contents || known.decoded.is_some() => Ok(known.clone()),
+                Some(known) if look == CheckLevel::Contents || known.decoded.is_some() => Ok(known.clone()),
                 _ => examine(pipeline, &path, look),
             };
             seen();
             let finding = match &known {
-                Ok(Known { decoded: Some(Err(problem)), .. }) if look != Look::Contents => {
+                Ok(CachedFile { decoded: Some(Err(problem)), .. }) if look != CheckLevel::Contents => {
                     Err(Error::format(path, problem.clone()))
                 }
                 Ok(known) => Ok(known.hash),
@@ -44,24 +44,24 @@ pub fn inspect(root: &Path, paths: &[&str], look: Look, seen: &(dyn Fn() + Sync)
             (finding, stamp.zip(known.ok()).map(|(stamp, known)| (name.to_string(), stamp, known)))
         })
         .unzip();
-    ledger.save(known.into_iter().flatten());
+    hash_cache.save(known.into_iter().flatten());
     findings
 }
 
 /// Reads a file, and decodes it if asked to. A file that cannot be decoded is a result, not an error.
-fn examine(pipeline: &mut Pipeline, path: &Path, look: Look) -> Result<Known> {
-    if look == Look::Contents {
-        refuse_special(path)?;
+fn examine(pipeline: &mut Pipeline, path: &Path, look: CheckLevel) -> Result<CachedFile> {
+    if look == CheckLevel::Contents {
+        refuse_irregular(path)?;
         let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-        return Ok(Known { hash: blake3::hash(&bytes), decoded: None });
+        return Ok(CachedFile { hash: blake3::hash(&bytes), decoded: None });
     }
     let (hash, decoded) = pipeline.examine(path)?;
-    Ok(Known { hash, decoded: Some(decoded) })
+    Ok(CachedFile { hash, decoded: Some(decoded) })
 }
 
 /// Refuses anything but regular files: opening a pipe blocks until something writes to it, and some devices
 /// never end.
-pub fn refuse_special(path: &Path) -> Result<()> {
+pub fn refuse_irregular(path: &Path) -> Result<()> {
     if path.metadata().map_err(Error::file("read", path))?.is_file() {
         return Ok(());
     }
@@ -76,7 +76,7 @@ mod tests {
     fn devices_and_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a.png")).unwrap();
-        for look in [Look::Contents, Look::Pixels, Look::Afresh] {
+        for look in [CheckLevel::Contents, CheckLevel::Pixels, CheckLevel::Uncached] {
             for finding in inspect(folder.path(), &["/dev/null", "a.png"], look, &|| ()) {
                 let message = finding.unwrap_err().to_string();
                 assert!(message.ends_with("`: is not a regular file"), "{message}");

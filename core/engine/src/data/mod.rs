@@ -1,31 +1,31 @@
 //! Data sets, splits and label noise.
 
-mod catalogue;
 mod check;
+mod class_split;
 mod columns;
 mod features;
 mod feed;
+mod file_list;
 mod files;
 mod hash;
+mod hash_cache;
+mod image_cache;
 mod images;
 mod inspect;
-mod ledger;
+mod loose_images;
 pub mod noise;
-mod packed;
-pub(crate) mod part;
-mod pictures;
 mod sources;
-mod split;
+pub(crate) mod split;
 mod strokes;
 pub mod validation;
 
-pub use check::{DataReport, PartReport, check};
+pub use check::{DataReport, SplitReport, check};
 use curricle_record::SkippedFile;
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
-pub use part::{Inputs, Layout, Part};
-pub use pictures::{Pictures, pictures};
+pub use loose_images::{LooseImages, pictures};
+pub use split::{Inputs, Layout, Split};
 
 use crate::Result;
 use crate::progress::ProgressMode;
@@ -37,9 +37,9 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Dataset {
     /// The training set.
-    pub train: Part,
+    pub train: Split,
     /// The test set.
-    pub test: Part,
+    pub test: Split,
     /// Which test samples are queries; all others are the gallery. `None`: every sample is a query against
     /// all others.
     pub query: Option<Vec<bool>>,
@@ -51,26 +51,26 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    fn new(train: Part, test: Part, query: Option<Vec<bool>>) -> Result<Self> {
+    fn new(train: Split, test: Split, query: Option<Vec<bool>>) -> Result<Self> {
         let hash = hash::of_parts(&[&train, &test], query.as_deref())?;
         Ok(Self { train, test, query, hash, skipped: Vec::new() })
     }
 
     /// The first half of the classes is the training set, the second half the test set.
-    fn halves(whole: &Part) -> Result<Self> {
-        let (train, test) = split::by_class(whole)?;
+    fn halves(whole: &Split) -> Result<Self> {
+        let (train, test) = class_split::by_class(whole)?;
         Self::new(train, test, None)
     }
 }
 
 /// Loads the data set of a recipe, and splits it.
 pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
-    load_watched(recipe, images, None, ProgressMode::Quiet)
+    load_cached(recipe, images, None, ProgressMode::Quiet)
 }
 
 /// The same with progress bars (checking many files for the first time takes minutes) and a cache folder for
 /// decoded images. The first run fills the cache; it makes later runs faster and changes nothing else.
-pub fn load_watched(
+pub fn load_cached(
     recipe: &DataRecipe,
     images: &ImagesRecipe,
     cache: Option<&Path>,

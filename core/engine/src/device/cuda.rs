@@ -4,7 +4,7 @@
 //! its symbols; the program then finds no CUDA on a machine with a GPU. So the library is loaded
 //! explicitly here, before libtorch looks for it.
 
-use super::{Missing, libtorch};
+use super::{CudaUnavailable, libtorch};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -110,16 +110,16 @@ fn loader_message(error: &libloading::Error) -> String {
 
 impl Cuda {
     /// The device with this index, after a test computation, or what is missing.
-    pub fn device(&self, index: usize) -> Result<Device, Missing> {
+    pub fn device(&self, index: usize) -> Result<Device, CudaUnavailable> {
         self.has(index)?;
         let device = Device::Cuda(index);
-        try_out(device).map(|()| device).map_err(Missing::Broken)
+        try_out(device).map(|()| device).map_err(CudaUnavailable::Broken)
     }
 
     /// Whether a device with this index exists. Does not create a context on it, which would occupy
     /// device memory.
-    pub fn has(&self, index: usize) -> Result<(), Missing> {
-        if self.devices > index { Ok(()) } else { Err(Missing::of(self, driver(), index)) }
+    pub fn has(&self, index: usize) -> Result<(), CudaUnavailable> {
+        if self.devices > index { Ok(()) } else { Err(CudaUnavailable::of(self, driver(), index)) }
     }
 }
 

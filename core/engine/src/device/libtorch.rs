@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The required version; tch works with no other.
-pub const WANTED: &str = "2.13.0";
+pub const REQUIRED: &str = "2.13.0";
 
 /// The version of tch, the libtorch bindings.
 pub const TCH: &str = "0.26.0";
@@ -43,7 +43,7 @@ mod tests {
     fn the_loaded_libtorch_has_the_required_version() {
         // Any call into libtorch makes the linker keep it in the test binary.
         assert!(tch::get_num_threads() > 0);
-        assert_eq!(version().as_deref(), Some(WANTED));
+        assert_eq!(version().as_deref(), Some(REQUIRED));
         assert!(folder().unwrap().join("libtorch_cpu.so").is_file());
     }
 

@@ -1,14 +1,14 @@
 //! The checks of `curricle doctor`.
 
-use super::{Problem, Report};
+use super::{DoctorProblem, DoctorReport};
 use crate::device::{DeviceChoice, cuda};
 use tch::{Device, Kind, Tensor};
 
 /// With less than this, the checkpoints and event files of a few runs may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
 
-pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
-    let mut problems: Vec<Problem> =
+pub(super) fn problems(report: &DoctorReport, needed: DeviceChoice) -> Vec<DoctorProblem> {
+    let mut problems: Vec<DoctorProblem> =
         [libtorch(report), cpu(), needed_device(needed), unused_gpu(report, needed), threads(report)]
             .into_iter()
             .flatten()
@@ -18,7 +18,7 @@ pub(super) fn problems(report: &Report, needed: DeviceChoice) -> Vec<Problem> {
     problems
 }
 
-fn libtorch(report: &Report) -> Option<Problem> {
+fn libtorch(report: &DoctorReport) -> Option<DoctorProblem> {
     let wanted = report.libtorch.wanted;
     let found = report.libtorch.found.as_deref().unwrap_or("of unknown version");
     if found == wanted {
@@ -27,12 +27,12 @@ fn libtorch(report: &Report) -> Option<Problem> {
     let folder = report.libtorch.folder.as_ref().map(|f| format!(" in `{}`", f.display())).unwrap_or_default();
     // Patch releases keep the binary interface.
     if series(found) == series(wanted) {
-        return Some(Problem::warning(
+        return Some(DoctorProblem::warning(
             format!("libtorch is {found}{folder}, but curricle is tested with {wanted}"),
             "if results look odd, run `scripts/setup --cpu` or `scripts/setup --cuda`",
         ));
     }
-    Some(Problem::broken(
+    Some(DoctorProblem::broken(
         format!("libtorch is {found}{folder}, but curricle requires {wanted}"),
         "run `scripts/setup` and rebuild; if `LD_LIBRARY_PATH` points to another libtorch, unset it",
     ))
@@ -44,7 +44,7 @@ fn series(version: &str) -> Vec<&str> {
 }
 
 /// Multiplies two matrices whose product is known.
-fn cpu() -> Option<Problem> {
+fn cpu() -> Option<DoctorProblem> {
     let product = curricle_sdk::guard(|| {
         let twos = Tensor::full([8, 8], 2.0, (Kind::Float, Device::Cpu));
         Ok(twos.matmul(&twos).sum(Kind::Double).double_value(&[]))
@@ -54,39 +54,39 @@ fn cpu() -> Option<Problem> {
         Ok(wrong) => format!("libtorch computes wrong results on the CPU: {wrong} instead of 2048"),
         Err(error) => format!("libtorch does not work on the CPU: {error}"),
     };
-    Some(Problem::broken(what, "run `scripts/setup --force` and rebuild"))
+    Some(DoctorProblem::broken(what, "run `scripts/setup --force` and rebuild"))
 }
 
-fn needed_device(needed: DeviceChoice) -> Option<Problem> {
+fn needed_device(needed: DeviceChoice) -> Option<DoctorProblem> {
     match needed {
         // `auto` falls back to the CPU, which has its own check.
         DeviceChoice::Auto | DeviceChoice::Cpu => None,
         DeviceChoice::Cuda(index) => {
             let missing = cuda::probe().device(index).err()?;
-            Some(Problem::broken(format!("`{needed}` cannot be used: {}", missing.what()), missing.fix()))
+            Some(DoctorProblem::broken(format!("`{needed}` cannot be used: {}", missing.what()), missing.fix()))
         }
     }
 }
 
 /// An unusable GPU is only a warning, because runs fall back to the CPU.
-fn unused_gpu(report: &Report, needed: DeviceChoice) -> Option<Problem> {
+fn unused_gpu(report: &DoctorReport, needed: DeviceChoice) -> Option<DoctorProblem> {
     let gpu_expected = report.cuda.driver || !report.cuda.gpus.is_empty();
     if needed != DeviceChoice::Auto || !gpu_expected || report.auto != "cpu" {
         return None;
     }
     let missing = cuda::probe().device(0).err()?;
-    Some(Problem::warning(format!("the GPU cannot be used: {}", missing.what()), missing.fix()))
+    Some(DoctorProblem::warning(format!("the GPU cannot be used: {}", missing.what()), missing.fix()))
 }
 
-fn threads(report: &Report) -> Option<Problem> {
+fn threads(report: &DoctorReport) -> Option<DoctorProblem> {
     let text = report.threads.omp_num_threads.as_deref().filter(|t| !t.is_empty())?;
     let number: Option<usize> = text.split(',').next().and_then(|n| n.trim().parse().ok());
     match number {
-        Some(0) | None => Some(Problem::broken(
+        Some(0) | None => Some(DoctorProblem::broken(
             format!("`OMP_NUM_THREADS` is `{text}`, not a number of threads"),
             "correct it or unset it",
         )),
-        Some(n) if n > report.threads.logical => Some(Problem::warning(
+        Some(n) if n > report.threads.logical => Some(DoctorProblem::warning(
             format!("`OMP_NUM_THREADS` is {n}, more than the number of CPUs ({})", report.threads.logical),
             "unset it to use every physical core",
         )),
@@ -94,17 +94,17 @@ fn threads(report: &Report) -> Option<Problem> {
     }
 }
 
-fn disk(report: &Report) -> Vec<Problem> {
+fn disk(report: &DoctorReport) -> Vec<DoctorProblem> {
     let folder = report.disk.folder.display();
     let mut problems = Vec::new();
     if !report.disk.writable {
-        problems.push(Problem::warning(
+        problems.push(DoctorProblem::warning(
             format!("`{folder}` is not writable, and runs are saved in its folder `runs`"),
             "change to another folder, or choose one with `--out`",
         ));
     }
     if let Some(free) = report.disk.free_bytes.filter(|&free| free < LITTLE_SPACE) {
-        problems.push(Problem::warning(
+        problems.push(DoctorProblem::warning(
             format!("only {} MB are free in `{folder}`", free >> 20),
             "free some space, or choose another folder with `--out`",
         ));
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::doctor::{Severity, examine};
 
-    fn healthy() -> Report {
+    fn healthy() -> DoctorReport {
         let mut report = examine(DeviceChoice::Cpu);
         report.threads.omp_num_threads = None;
         report.disk.writable = true;
@@ -125,7 +125,7 @@ mod tests {
         report
     }
 
-    fn found(report: &Report) -> Vec<(Severity, String)> {
+    fn found(report: &DoctorReport) -> Vec<(Severity, String)> {
         problems(report, DeviceChoice::Cpu).into_iter().map(|p| (p.severity, p.what)).collect()
     }
 

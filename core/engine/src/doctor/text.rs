@@ -1,9 +1,9 @@
 //! The report as plain text.
 
-use super::{Report, Severity};
+use super::{DoctorReport, Severity};
 use std::fmt;
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for (label, value) in self.lines() {
             writeln!(f, "{label:<16}{value}")?;
@@ -24,7 +24,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl DoctorReport {
     fn lines(&self) -> Vec<(&'static str, String)> {
         let yes_or = |message: &Option<String>| message.as_ref().map_or("yes".into(), |m| format!("no ({m})"));
         let mut lines = vec![
@@ -74,13 +74,14 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use crate::device::DeviceChoice;
-    use crate::doctor::{Problem, Severity, examine};
+    use crate::doctor::{DoctorProblem, Severity, examine};
 
     #[test]
     fn the_report_shows_versions_devices_and_fixes() {
         let mut report = examine(DeviceChoice::Cpu);
         report.ok = false;
-        report.problems = vec![Problem { severity: Severity::Broken, what: "it is bad".into(), fix: "do good".into() }];
+        report.problems =
+            vec![DoctorProblem { severity: Severity::Broken, what: "it is bad".into(), fix: "do good".into() }];
         let text = report.to_string();
         for part in
             ["libtorch        2.13.0 (required: 2.13.0)", "devices         cpu", "broken: it is bad\n  fix: do good"]

@@ -1,6 +1,6 @@
 //! Loads plugins.
 
-use super::{header, image};
+use super::{header, library_file};
 use curricle_recipe::{PluginFile, Refusal};
 use curricle_sdk::host::{Level, set_log_sink};
 use curricle_sdk::{Component, abi, guard};
@@ -49,7 +49,7 @@ pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
         let what = format!("has the SHA-256 `{sha256}`, but the recipe pins `{pin}`");
         return Err(refuse(what, "restore the pinned file, or update the pin after reviewing what changed"));
     }
-    image::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
+    library_file::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
     let absolute = path.canonicalize().map_err(|e| refuse(format!("cannot be found: {e}"), "check its path"))?;
 
     // Held to the end, so that two threads do not open one file twice.

@@ -1,12 +1,12 @@
 //! Plugins: components in dynamic libraries.
 //!
 //! A library is named by a recipe or on the command line, never discovered automatically. Its hash is
-//! compared with the pin, its bytes are checked (`image`), it is opened, its header is validated
+//! compared with the pin, its bytes are checked (`library_file`), it is opened, its header is validated
 //! (`header`), and only then is it asked for its components, which are the same records as those of
 //! built-in ones. It stays loaded until the process ends.
 
 mod header;
-mod image;
+mod library_file;
 mod load;
 
 pub use load::{Plugin, open};

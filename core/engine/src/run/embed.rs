@@ -2,7 +2,7 @@
 
 use super::saved::SavedModel;
 use crate::backbone::Compute;
-use crate::data::{self, Inputs, Layout, Part};
+use crate::data::{self, Inputs, Layout, Split};
 use crate::{Error, Result, tensor_file};
 use curricle_record::files;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub struct Embedded {
 }
 
 /// Samples to embed, with their metadata.
-struct Unembedded {
+struct EmbedInput {
     inputs: Inputs,
     paths: Vec<String>,
     labels: Option<(Vec<i64>, Vec<String>)>,
@@ -72,7 +72,7 @@ pub fn embed(
     Ok(embedded)
 }
 
-fn samples(saved: &SavedModel, source: EmbedSource) -> Result<Unembedded> {
+fn samples(saved: &SavedModel, source: EmbedSource) -> Result<EmbedInput> {
     let path = match source {
         EmbedSource::Images(path) => path,
         EmbedSource::Train | EmbedSource::Test => {
@@ -81,9 +81,9 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<Unembedded> {
             })?;
             let dataset = data::load(&recipe.data, &recipe.images)?;
             let train = matches!(source, EmbedSource::Train);
-            let Part { inputs, labels, class_names, paths } = if train { dataset.train } else { dataset.test };
+            let Split { inputs, labels, class_names, paths } = if train { dataset.train } else { dataset.test };
             let query = dataset.query.filter(|_| !train);
-            return Ok(Unembedded { inputs, paths, labels: Some((labels, class_names)), query });
+            return Ok(EmbedInput { inputs, paths, labels: Some((labels, class_names)), query });
         }
     };
     match saved.layout()? {
@@ -97,5 +97,5 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<Unembedded> {
     }
     let images = data::pictures(path, &saved.settings.images)?;
     let labels = images.labels.map(|labels| (labels, images.class_names));
-    Ok(Unembedded { inputs: images.inputs, paths: images.paths, labels, query: None })
+    Ok(EmbedInput { inputs: images.inputs, paths: images.paths, labels, query: None })
 }

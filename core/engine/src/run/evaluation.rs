@@ -3,7 +3,7 @@
 use super::observe;
 use super::prepare::Prepared;
 use crate::device::memory;
-use crate::track::{Part, Profile, Tracker};
+use crate::track::{Phase, Profile, Tracker};
 use crate::train::Trainer;
 use crate::{Error, Result};
 use curricle_eval::{self as eval, ClusterOptions, EvalInput, EvalOptions};
@@ -39,11 +39,11 @@ pub(super) fn evaluate(
         &EvalInput { embeddings: &embeddings, labels: &test.labels, query: prepared.query.as_deref() },
         &options,
     )?;
-    profile.count(Part::Evaluation, &mut stopwatch);
+    profile.count(Phase::Evaluation, &mut stopwatch);
     let step = prepared.trainer.optimizer.steps();
     observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
-    profile.count(Part::Tracking, &mut stopwatch);
+    profile.count(Phase::Tracking, &mut stopwatch);
     Ok((metrics, embeddings))
 }
 

@@ -5,8 +5,8 @@
 
 use super::saved::SavedModel;
 use crate::backbone::Model;
-use crate::data::noise::{self, NoisyPart};
-use crate::data::{self, Dataset, Part, validation};
+use crate::data::noise::{self, NoisySplit};
+use crate::data::{self, Dataset, Split, validation};
 use crate::experiment::Experiment;
 use crate::registry::Registry;
 use crate::{Error, Result};
@@ -69,13 +69,13 @@ impl FinishedRun {
 
     /// The samples and labels the run was trained on, from its `labels.csv`; `train` is the training
     /// split of its data set.
-    pub fn training(&self, train: &Part) -> Result<NoisyPart> {
+    pub fn training(&self, train: &Split) -> Result<NoisySplit> {
         let recipe = &self.experiment.recipe;
         let labels = noise::load(&self.folder.labels(), train)?;
         let training = labels.training_set(train, noise::removes_flipped(&recipe.noise))?;
         match recipe.eval.on {
             EvalOn::Test => Ok(training),
-            EvalOn::Validation => Ok(validation::set_aside(&training, &recipe.eval)?.0),
+            EvalOn::Validation => Ok(validation::hold_out(&training, &recipe.eval)?.0),
         }
     }
 

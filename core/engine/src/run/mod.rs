@@ -4,7 +4,6 @@ pub mod checkpoint;
 mod embed;
 mod evaluation;
 mod finished_run;
-mod front_matter;
 mod observe;
 mod plugins;
 mod prepare;
@@ -12,8 +11,9 @@ pub mod projector;
 mod run_loop;
 mod samples;
 mod saved;
+mod start_files;
 
 pub use embed::{EmbedSource, Embedded, embed};
 pub use finished_run::FinishedRun;
-pub use run_loop::{Outcome, RunOptions, execute};
+pub use run_loop::{RunOptions, RunOutcome, execute};
 pub use saved::{ModelSettings, SavedModel};

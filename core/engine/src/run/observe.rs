@@ -2,7 +2,7 @@
 
 use super::prepare::Prepared;
 use crate::Result;
-use crate::data::{Layout, Part};
+use crate::data::{Layout, Split};
 use crate::track::{Tracker, grid, profile};
 use crate::train::StepReport;
 use curricle_eval as eval;
@@ -25,7 +25,7 @@ const THUMBNAIL: i64 = 96;
 /// Writes the scalars of a step report.
 pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
     let seconds = report.total.as_secs_f64().max(f64::MIN_POSITIVE);
-    let share = |part: Duration| part.as_secs_f64() / seconds;
+    let share = |split: Duration| split.as_secs_f64() / seconds;
     let mut scalars = vec![("train/loss".to_string(), report.loss)];
     scalars.extend(report.learning_rates.iter().map(|(group, lr)| (format!("train/lr/{group}"), *lr)));
     scalars.extend(report.scalars.iter().cloned());
@@ -33,8 +33,8 @@ pub(super) fn steps(tracker: &mut Tracker, report: &StepReport) -> Result<()> {
         ("time/step_ms".to_string(), 1e3 * seconds / report.steps as f64),
         ("time/images_per_second".to_string(), report.samples as f64 / seconds),
     ]);
-    let parts = profile::Part::STEP.iter();
-    scalars.extend(parts.map(|&part| (format!("time/share/{}", part.name()), share(report.times.get(part)))));
+    let parts = profile::Phase::STEP.iter();
+    scalars.extend(parts.map(|&split| (format!("time/share/{}", split.name()), share(report.times.get(split)))));
     scalars.push(("time/share/outside".into(), share(report.total.saturating_sub(report.times.sum()))));
     tracker.scalars(&scalars, report.global_step, report.epoch + 1)
 }
@@ -100,7 +100,7 @@ pub(super) fn weighting(
             tracker.histogram("weights/noisy", &of(true), step, epoch)?;
         }
     }
-    let inputs = &training.part.inputs;
+    let inputs = &training.split.inputs;
     if track.images && matches!(inputs.layout(), Layout::Images { .. }) {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|a, b| weights[*a].total_cmp(&weights[*b]));
@@ -111,7 +111,7 @@ pub(super) fn weighting(
                 let flipped = if training.flipped[id] { "flipped" } else { "" };
                 format!(
                     "{}\nw {:.2}\n{flipped}",
-                    training.part.class_names[training.part.labels[id] as usize], weights[id]
+                    training.split.class_names[training.split.labels[id] as usize], weights[id]
                 )
             };
             let captions: Vec<_> = chosen.iter().map(caption).collect();
@@ -125,7 +125,7 @@ pub(super) fn weighting(
 
 /// The training samples and the mask of flipped labels.
 pub(super) struct Weighted<'a> {
-    pub part: &'a Part,
+    pub split: &'a Split,
     pub flipped: &'a [bool],
 }
 

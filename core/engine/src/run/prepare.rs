@@ -2,8 +2,8 @@
 
 use super::run_loop::RunOptions;
 use crate::backbone::{Compute, Model, normalisation};
-use crate::data::noise::{self, NoisyLabels, NoisyPart};
-use crate::data::{self, Inputs, Part, validation};
+use crate::data::noise::{self, NoisyLabels, NoisySplit};
+use crate::data::{self, Inputs, Split, validation};
 use crate::device::memory;
 use crate::experiment::Experiment;
 use crate::tensor_file;
@@ -20,13 +20,13 @@ use tch::Device;
 pub(super) struct Prepared<'a> {
     pub trainer: Trainer<'a>,
     /// The training samples with the labels they are trained with.
-    pub training: NoisyPart,
+    pub training: NoisySplit,
     /// The noisy labels of all training samples, including removed ones.
     pub noise: NoisyLabels,
     /// The training samples with their original labels.
-    pub original: Part,
+    pub original: Split,
     /// The samples to evaluate on, on the training device.
-    pub test: Part,
+    pub test: Split,
     /// The model's inputs for them: the samples themselves, or the features of a frozen backbone.
     pub test_inputs: Inputs,
     /// Mask of the test samples used as queries; `None` if all are.
@@ -41,24 +41,24 @@ pub(super) fn prepare<'a>(
     options: &RunOptions,
 ) -> Result<Prepared<'a>> {
     let recipe = &experiment.resolved.recipe;
-    let dataset = data::load_watched(&recipe.data, &recipe.images, options.image_cache.as_deref(), options.progress)?;
+    let dataset = data::load_cached(&recipe.data, &recipe.images, options.image_cache.as_deref(), options.progress)?;
     let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
     let (training, mut test, query) = match recipe.eval.on {
         EvalOn::Test => (training, dataset.test, dataset.query),
         EvalOn::Validation => {
-            let (training, validation) = validation::set_aside(&training, &recipe.eval)?;
+            let (training, validation) = validation::hold_out(&training, &recipe.eval)?;
             (training, validation, None)
         }
     };
 
     let shape = Shape {
-        classes: training.part.class_names.len() as i64,
-        samples: training.part.len() as i64,
+        classes: training.split.class_names.len() as i64,
+        samples: training.split.len() as i64,
         embedding: recipe.embedding.size,
     };
-    let layout = training.part.inputs.layout();
+    let layout = training.split.inputs.layout();
     let model = caught("building the network", || {
         Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, device)
     });
@@ -91,7 +91,7 @@ pub(super) fn prepare<'a>(
     model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(recipe, &experiment.method, &shape, device)?;
-    let mut set = guard(|| Ok(TrainingSet::new(&training.part, device))).map_err(moved("moving the training set"))?;
+    let mut set = guard(|| Ok(TrainingSet::new(&training.split, device))).map_err(moved("moving the training set"))?;
     test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
     let mut test_inputs = test.inputs.share();
     if recipe.backbone.vision().is_some_and(|vision| vision.frozen) {
@@ -102,7 +102,7 @@ pub(super) fn prepare<'a>(
         tracing::info!(
             "the backbone is frozen: computed the features of {} training and {} test samples in {:.1} s, without \
              augmentation; only the embedding layer and the loss's tensors are trained",
-            training.part.len(),
+            training.split.len(),
             test.len(),
             started.elapsed().as_secs_f64()
         );
@@ -110,7 +110,7 @@ pub(super) fn prepare<'a>(
     let manifest = Manifest {
         format: FORMAT,
         curricle: env!("CARGO_PKG_VERSION").into(),
-        libtorch: device::libtorch::version().unwrap_or_else(|| device::libtorch::WANTED.into()),
+        libtorch: device::libtorch::version().unwrap_or_else(|| device::libtorch::REQUIRED.into()),
         recipe_hash: experiment.hash(),
         seed: recipe.seed,
         device: device::name(device),
@@ -133,9 +133,9 @@ pub(super) fn prepare<'a>(
 /// Identifies the labels and the split that the run uses, beyond the data set itself.
 fn labels_identity(noise: &NoisyLabels, removed: bool, eval: &EvalRecipe) -> String {
     let removed = if removed { "-without-flipped" } else { "" };
-    let set_aside = match eval.on {
+    let hold_out = match eval.on {
         EvalOn::Test => String::new(),
         EvalOn::Validation => format!("-validation-{}", eval.validation_share),
     };
-    format!("{}{removed}{set_aside}", noise.hash)
+    format!("{}{removed}{hold_out}", noise.hash)
 }

@@ -4,7 +4,7 @@
 //! `projector/metadata.tsv` (labels and other metadata) and `projector/sprite.png` (thumbnails).
 
 use crate::data::Inputs;
-use crate::track::Picture;
+use crate::track::RgbImage;
 use crate::{Error, Result};
 use curricle_record::files;
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ pub fn write(folder: &Path, points: &Points, limit: usize) -> Result<usize> {
     let images = points.inputs.map(|inputs| inputs.thumbnails(&chosen, side(inputs))).transpose()?.flatten();
     let thumbnail = match images {
         Some(images) => {
-            let thumbnails = Picture::from_batch(&images)?;
+            let thumbnails = RgbImage::from_batch(&images)?;
             let (sprite, width, height) = sprite(&thumbnails);
             files::write(&subfolder.join("sprite.png"), &sprite.to_png()?)?;
             Some((width, height))
@@ -112,12 +112,12 @@ fn metadata(columns: &[(&str, &[String])], chosen: &[usize]) -> String {
 }
 
 /// All images in a square grid, and the size of each.
-fn sprite(images: &[Picture]) -> (Picture, usize, usize) {
+fn sprite(images: &[RgbImage]) -> (RgbImage, usize, usize) {
     let side = (1..).find(|side| side * side >= images.len()).unwrap_or(1);
     let largest = THUMBNAIL.min(SPRITE_SIDE / side);
-    let thumbnails: Vec<Picture> = images.iter().map(|image| image.scaled(1, largest)).collect();
+    let thumbnails: Vec<RgbImage> = images.iter().map(|image| image.scaled(1, largest)).collect();
     let (width, height) = thumbnails.first().map_or((1, 1), |t| (t.width(), t.height()));
-    let mut sprite = Picture::new(side * width, side * height, [255; 3]);
+    let mut sprite = RgbImage::new(side * width, side * height, [255; 3]);
     for (i, thumbnail) in thumbnails.iter().enumerate() {
         sprite.paste(i % side * width, i / side * height, thumbnail);
     }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn sprites_stay_within_the_limit_of_tensorboard() {
-        let images = vec![Picture::new(64, 48, [9; 3]); 150 * 150];
+        let images = vec![RgbImage::new(64, 48, [9; 3]); 150 * 150];
         let (sprite, width, height) = sprite(&images);
         assert!(sprite.width() <= SPRITE_SIDE && sprite.height() <= SPRITE_SIDE);
         assert_eq!((sprite.width(), sprite.height()), (150 * width, 150 * height));

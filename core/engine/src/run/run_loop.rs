@@ -5,13 +5,13 @@ use super::evaluation::{embed_test, embed_training, evaluate};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
 use super::projector::{self, Points};
-use super::{front_matter, plugins, samples};
+use super::{plugins, samples, start_files};
 use crate::device::{self, DeviceChoice};
 use crate::experiment::Experiment;
 use crate::progress::{EpochSummary, Progress, ProgressMode};
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 use crate::tensor_file;
-use crate::track::{Part, Profile, ProfileSummary, Status, Tracker, logging};
+use crate::track::{Phase, Profile, ProfileSummary, SessionStatus, Tracker, logging};
 use crate::train::meter::Meter;
 use crate::train::noise_report::NoiseReport;
 use crate::train::{EpochEnd, Trainer, weighting};
@@ -43,7 +43,7 @@ pub struct RunOptions {
 
 /// The file with the error of a failed run; the next attempt removes it.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Its folder.
     pub folder: PathBuf,
     /// Its result.
@@ -55,24 +55,24 @@ pub struct Outcome {
 }
 
 /// Runs a recipe to its end: starts it, resumes it, or skips it if it is finished.
-pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &Stop) -> Result<Outcome> {
+pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &StopSignal) -> Result<RunOutcome> {
     let recipe = &experiment.recipe;
     let folder = RunFolder::below(&options.out, &recipe.name, &experiment.hash(), recipe.seed);
     if !options.force {
-        plugins::refuse_if_changed(experiment, &options.out, &folder)?;
+        plugins::check_plugins_unchanged(experiment, &options.out, &folder)?;
     }
     let folder = folder.lock()?;
     if options.force {
         folder.clear()?;
     } else if let Some(result) = folder.read_result()? {
-        return Ok(Outcome { folder: folder.path().into(), result, skipped: true, profile: None });
+        return Ok(RunOutcome { folder: folder.path().into(), result, skipped: true, profile: None });
     }
     let _log = logging::attach_file(&folder.log())?;
     let failure = folder.error();
     if failure.exists() {
         std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
     }
-    let whole = || Run::begin(experiment, options, folder).and_then(|run| run.finish_training(stop));
+    let whole = || RunLoop::begin(experiment, options, folder).and_then(|run| run.finish_training(stop));
     let outcome = caught("running", whole).map_err(|error| experiment.blame(error));
     if let Err(error) = &outcome {
         tracing::error!(target: logging::FILE_ONLY, "{error}");
@@ -84,7 +84,7 @@ pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &Stop) -> Re
     outcome
 }
 
-struct Run<'a> {
+struct RunLoop<'a> {
     experiment: &'a Experiment,
     folder: LockedRun,
     prepared: Prepared<'a>,
@@ -93,11 +93,11 @@ struct Run<'a> {
     started: Instant,
     profile: Profile,
     /// State in a checkpoint besides the trainer.
-    memory: Memory,
+    memory: Carried,
 }
 
 /// State that is kept until the end of the run.
-struct Memory {
+struct Carried {
     untrained: Metrics,
     batches_hash: String,
     /// Seconds that earlier processes spent on this run.
@@ -117,7 +117,7 @@ struct LastEpoch {
     test: Option<Tensor>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunLoop<'a> {
     /// Prepares the run and resumes from its last checkpoint, if there is one.
     fn begin(experiment: &'a Experiment, options: &RunOptions, folder: LockedRun) -> Result<Self> {
         let started = Instant::now();
@@ -129,11 +129,11 @@ impl<'a> Run<'a> {
         let mut stopwatch = profile.stopwatch();
         let mut prepared = prepare(experiment, device, threads, options)?;
         prepared.trainer.profiled = profile.wanted();
-        front_matter::warn_of_degenerate_settings(experiment, &prepared);
-        front_matter::write(experiment, &folder, &prepared)?;
+        start_files::warn_of_degenerate_settings(experiment, &prepared);
+        start_files::write(experiment, &folder, &prepared)?;
 
         let found = checkpoint::latest(&folder.checkpoints())?;
-        profile.count(Part::Setup, &mut stopwatch);
+        profile.count(Phase::Setup, &mut stopwatch);
         let mut tracker = Tracker::create(folder.path(), found.as_ref().map(|c| c.position.global_step))?;
         let resumed = match found {
             Some(checkpoint) => Some(resume(&mut prepared, checkpoint)?),
@@ -145,11 +145,11 @@ impl<'a> Run<'a> {
         let memory = match resumed {
             Some(memory) => memory,
             None => {
-                front_matter::describe(experiment, &mut tracker)?;
+                start_files::describe(experiment, &mut tracker)?;
                 progress.activity("evaluating the untrained model");
                 let (untrained, _) = evaluate(&prepared, &mut tracker, &mut profile, experiment, 0)?;
                 progress.restart_clock();
-                Memory { untrained, batches_hash: String::new(), seconds_before: 0.0 }
+                Carried { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
         };
         let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, memory };
@@ -164,13 +164,13 @@ impl<'a> Run<'a> {
         &self.experiment.resolved.recipe
     }
 
-    fn finish_training(mut self, stop: &Stop) -> Result<Outcome> {
+    fn finish_training(mut self, stop: &StopSignal) -> Result<RunOutcome> {
         let epochs = self.recipe().train.epochs;
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch < epochs {
             let batches = self.prepared.trainer.batches()?;
             if self.prepared.trainer.step > batches.len() {
-                return Err(Error::Failed(DOES_NOT_FIT.into()));
+                return Err(Error::Failed(CHECKPOINT_MISMATCH.into()));
             }
             let Self { prepared, tracker, progress, profile, .. } = &mut self;
             let end = prepared.trainer.run_epoch(&batches, stop, |report| {
@@ -178,13 +178,13 @@ impl<'a> Run<'a> {
                 progress.advance(report.steps as u64, report.samples, Some(report.loss));
                 observe::steps(tracker, report)?;
                 profile.steps(report.steps, &report.times);
-                profile.count(Part::Tracking, &mut stopwatch);
+                profile.count(Phase::Tracking, &mut stopwatch);
                 Ok(())
             })?;
             if end == EpochEnd::Stopped {
                 self.checkpoint()?;
                 self.log_profile();
-                self.tracker.finish(Status::Interrupted)?;
+                self.tracker.finish(SessionStatus::Interrupted)?;
                 self.progress.finish();
                 return Err(Error::Interrupted(self.folder.path().into()));
             }
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         if !self.profile.wanted() {
             return Ok(());
         }
-        let scalars: Vec<_> = seconds.iter().map(|(part, s)| (format!("time/epoch/{}", part.name()), *s)).collect();
+        let scalars: Vec<_> = seconds.iter().map(|(split, s)| (format!("time/epoch/{}", split.name()), *s)).collect();
         let trainer = &self.prepared.trainer;
         self.tracker.scalars(&scalars, trainer.optimizer.steps(), trainer.epoch)
     }
@@ -241,12 +241,12 @@ impl<'a> Run<'a> {
             last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
             last.columns = update.columns;
             last.training = embeddings;
-            self.profile.count(Part::Weighting, &mut stopwatch);
-            let shown = Weighted { part: &self.prepared.training.part, flipped: &self.prepared.training.flipped };
+            self.profile.count(Phase::Weighting, &mut stopwatch);
+            let shown = Weighted { split: &self.prepared.training.split, flipped: &self.prepared.training.flipped };
             let tracker = &mut self.tracker;
             observe::weighting(tracker, &recipe.track, &last.weighting, &update.weights, &shown, step, epoch)?;
             trainer.weights.set(update.weights);
-            self.profile.count(Part::Tracking, &mut stopwatch);
+            self.profile.count(Phase::Tracking, &mut stopwatch);
         }
         if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
             self.progress.activity("evaluating");
@@ -282,12 +282,12 @@ impl<'a> Run<'a> {
             seconds: self.memory.seconds_before + self.started.elapsed().as_secs_f64(),
         };
         checkpoint::save(&self.folder.checkpoints(), &position, &trainer.snapshot())?;
-        self.profile.count(Part::Checkpoint, &mut stopwatch);
+        self.profile.count(Phase::Checkpoint, &mut stopwatch);
         Ok(())
     }
 
     /// Writes the files of a trained run. `result.json` comes last, since it marks the run as finished.
-    fn write_results(mut self, last: LastEpoch) -> Result<Outcome> {
+    fn write_results(mut self, last: LastEpoch) -> Result<RunOutcome> {
         let recipe = self.recipe();
         let mut stopwatch = self.profile.stopwatch();
         let trainer = &self.prepared.trainer;
@@ -302,12 +302,12 @@ impl<'a> Run<'a> {
         if recipe.track.projector {
             self.write_projector(last.test)?;
         }
-        self.profile.count(Part::Tracking, &mut stopwatch);
+        self.profile.count(Phase::Tracking, &mut stopwatch);
         let profile = self.log_profile();
         let seconds = self.memory.seconds_before + self.started.elapsed().as_secs_f64();
         let (steps, epochs) = (trainer.optimizer.steps(), recipe.train.epochs);
         self.tracker.scalar("time/run_seconds", seconds, steps, epochs)?;
-        self.tracker.finish(Status::Success)?;
+        self.tracker.finish(SessionStatus::Success)?;
         self.progress.finish();
         let result = RunResult {
             format: FORMAT,
@@ -331,7 +331,7 @@ impl<'a> Run<'a> {
         files::write_json(&self.folder.result(), &result)?;
         let checkpoints = self.folder.checkpoints();
         std::fs::remove_dir_all(&checkpoints).map_err(Error::file("remove", &checkpoints))?;
-        Ok(Outcome { folder: self.folder.path().into(), result, skipped: false, profile })
+        Ok(RunOutcome { folder: self.folder.path().into(), result, skipped: false, profile })
     }
 
     fn write_projector(&self, embeddings: Option<Tensor>) -> Result<()> {
@@ -351,21 +351,21 @@ impl<'a> Run<'a> {
 }
 
 /// The error for a checkpoint of another recipe.
-const DOES_NOT_FIT: &str = "the checkpoint does not match the run's recipe; use `--force` to start over";
+const CHECKPOINT_MISMATCH: &str = "the checkpoint does not match the run's recipe; use `--force` to start over";
 
 /// Restores the trainer from a checkpoint.
-fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Memory> {
+fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Carried> {
     let Checkpoint { position, tensors } = checkpoint;
     let trainer = &mut prepared.trainer;
     if position.epoch >= trainer.recipe.train.epochs {
-        return Err(Error::Failed(DOES_NOT_FIT.into()));
+        return Err(Error::Failed(CHECKPOINT_MISMATCH.into()));
     }
     trainer.restore(&tensors, position.global_step)?;
     trainer.epoch = position.epoch;
     trainer.step = position.step;
     trainer.meter = Meter::restore(position.meter);
     tracing::info!("resumed in epoch {} after step {}", position.epoch + 1, position.global_step);
-    Ok(Memory { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
+    Ok(Carried { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
 }
 
 /// Logs how many steps were skipped because gradients overflowed, if loss scaling is used.

@@ -1,6 +1,6 @@
 //! `samples.csv`: the final weight, nearest class and noise mask of each training sample.
 
-use crate::data::noise::NoisyPart;
+use crate::data::noise::NoisySplit;
 use crate::train::noise_report::is_suspected;
 use crate::{Error, Result};
 use curricle_record::files;
@@ -13,25 +13,25 @@ const BLOCK: i64 = 4096;
 /// Writes one row per training sample.
 pub(super) fn write(
     path: &Path,
-    training: &NoisyPart,
+    training: &NoisySplit,
     weights: &[f64],
     columns: &[(String, Vec<f64>)],
     embeddings: &Tensor,
 ) -> Result<()> {
-    let part = &training.part;
-    let nearest = nearest_classes(embeddings, &part.labels, weights, part.class_names.len());
+    let split = &training.split;
+    let nearest = nearest_classes(embeddings, &split.labels, weights, split.class_names.len());
     let failed = |e: csv::Error| Error::Failed(format!("cannot write `{}`: {e}", path.display()));
     let mut table = csv::Writer::from_writer(Vec::new());
     let mut header = vec!["sample", "path", "label", "weight"];
     header.extend(columns.iter().map(|(name, _)| name.as_str()));
     header.extend(["suspected", "nearest_class", "flipped"]);
     table.write_record(&header).map_err(failed)?;
-    for row in 0..part.len() {
-        let class = |label: i64| part.class_names[label as usize].clone();
+    for row in 0..split.len() {
+        let class = |label: i64| split.class_names[label as usize].clone();
         let mut record = vec![
             training.samples[row].to_string(),
-            part.paths[row].clone(),
-            class(part.labels[row]),
+            split.paths[row].clone(),
+            class(split.labels[row]),
             weights[row].to_string(),
         ];
         record.extend(columns.iter().map(|(_, values)| values[row].to_string()));

@@ -1,7 +1,7 @@
 //! Grids of images: retrieved neighbours, and samples with captions.
 
 use super::font;
-use super::picture::{Picture, Rgb};
+use super::rgb_image::{Rgb, RgbImage};
 use crate::{Error, Result};
 use tch::Tensor;
 
@@ -20,8 +20,8 @@ const WRONG: Rgb = [214, 40, 40];
 /// Right neighbours have a green frame, wrong ones a dashed red frame with a cross in the corner.
 /// Shapes: `queries [Q, C, H, W]`, `neighbours [Q * K, C, H, W]` row by row, both u8; `right`
 /// has an entry for each neighbour.
-pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> Result<Picture> {
-    let (queries, neighbours) = (Picture::from_batch(queries)?, Picture::from_batch(neighbours)?);
+pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> Result<RgbImage> {
+    let (queries, neighbours) = (RgbImage::from_batch(queries)?, RgbImage::from_batch(neighbours)?);
     if queries.is_empty() || neighbours.len() != right.len() || !right.len().is_multiple_of(queries.len()) {
         return Err(Error::Failed(format!(
             "cannot draw {} queries with {} neighbours and {} marks: every query needs the same number",
@@ -43,8 +43,8 @@ pub fn retrieval_grid(queries: &Tensor, neighbours: &Tensor, right: &[bool]) -> 
 
 /// Images `[N, C, H, W]`, u8, with captions below, `columns` per row. A caption may have several
 /// lines, which are truncated to the width of the image.
-pub fn sample_grid(images: &Tensor, captions: &[String], columns: usize) -> Result<Picture> {
-    let images = Picture::from_batch(images)?;
+pub fn sample_grid(images: &Tensor, captions: &[String], columns: usize) -> Result<RgbImage> {
+    let images = RgbImage::from_batch(images)?;
     if images.is_empty() || images.len() != captions.len() || columns == 0 {
         return Err(Error::Failed(format!(
             "cannot draw {} images with {} captions in {columns} columns",
@@ -53,10 +53,10 @@ pub fn sample_grid(images: &Tensor, captions: &[String], columns: usize) -> Resu
         )));
     }
     let lines = captions.iter().map(|c| c.lines().count()).max().unwrap_or(0);
-    let captioned = |(image, caption): (&Picture, &String)| {
+    let captioned = |(image, caption): (&RgbImage, &String)| {
         let image = image.scaled(CELL.0, CELL.1);
         let (width, top) = (image.width(), image.height() + 2);
-        let mut cell = Picture::new(width, top + lines * font::LINE, PAPER);
+        let mut cell = RgbImage::new(width, top + lines * font::LINE, PAPER);
         cell.paste(0, 0, &image);
         for (i, line) in caption.lines().enumerate() {
             let fitting: String = line.chars().take((width + 1) / font::ADVANCE).collect();
@@ -64,30 +64,30 @@ pub fn sample_grid(images: &Tensor, captions: &[String], columns: usize) -> Resu
         }
         cell
     };
-    let cells: Vec<Picture> = images.iter().zip(captions).map(captioned).collect();
+    let cells: Vec<RgbImage> = images.iter().zip(captions).map(captioned).collect();
     Ok(arranged(&cells, columns.min(cells.len())))
 }
 
 /// Arranges cells row by row.
-fn arranged(cells: &[Picture], columns: usize) -> Picture {
-    let width = cells.iter().map(Picture::width).max().unwrap_or(0) + GAP;
-    let height = cells.iter().map(Picture::height).max().unwrap_or(0) + GAP;
-    let mut grid = Picture::new(columns * width + GAP, cells.len().div_ceil(columns) * height + GAP, PAPER);
+fn arranged(cells: &[RgbImage], columns: usize) -> RgbImage {
+    let width = cells.iter().map(RgbImage::width).max().unwrap_or(0) + GAP;
+    let height = cells.iter().map(RgbImage::height).max().unwrap_or(0) + GAP;
+    let mut grid = RgbImage::new(columns * width + GAP, cells.len().div_ceil(columns) * height + GAP, PAPER);
     for (i, cell) in cells.iter().enumerate() {
         grid.paste(GAP + i % columns * width, GAP + i / columns * height, cell);
     }
     grid
 }
 
-fn framed(image: &Picture, colour: Rgb) -> Picture {
+fn framed(image: &RgbImage, colour: Rgb) -> RgbImage {
     let image = image.scaled(CELL.0, CELL.1);
-    let mut cell = Picture::new(image.width() + 2 * FRAME, image.height() + 2 * FRAME, colour);
+    let mut cell = RgbImage::new(image.width() + 2 * FRAME, image.height() + 2 * FRAME, colour);
     cell.paste(FRAME, FRAME, &image);
     cell
 }
 
 /// A dashed frame with a cross in its upper right corner, to be recognisable without colour.
-fn crossed(image: &Picture) -> Picture {
+fn crossed(image: &RgbImage) -> RgbImage {
     let mut cell = framed(image, WRONG);
     let (width, height) = (cell.width(), cell.height());
     for y in 0..height {

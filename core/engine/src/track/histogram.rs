@@ -5,7 +5,7 @@ pub(super) const BUCKETS: usize = 60;
 
 /// Counts of the finite values, in buckets of equal width between the smallest and the largest.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Histogram {
+pub(super) struct TensorboardHistogram {
     /// The smallest value.
     pub min: f64,
     /// Right edges of the buckets; none if no value is finite.
@@ -14,7 +14,7 @@ pub(super) struct Histogram {
     pub counts: Vec<f64>,
 }
 
-impl Histogram {
+impl TensorboardHistogram {
     pub fn of(values: &[f64]) -> Self {
         let finite = || values.iter().copied().filter(|v| v.is_finite());
         let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));

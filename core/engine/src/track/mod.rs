@@ -16,12 +16,12 @@ pub mod events;
 pub mod grid;
 pub mod hparams;
 pub mod logging;
-pub mod picture;
 pub mod profile;
+pub mod rgb_image;
 pub mod tracker;
 
 pub use counter::Counter;
 pub use hparams::HParams;
-pub use picture::Picture;
-pub use profile::{Part, Profile, ProfileSummary};
-pub use tracker::{Status, Tracker};
+pub use profile::{Phase, Profile, ProfileSummary};
+pub use rgb_image::RgbImage;
+pub use tracker::{SessionStatus, Tracker};

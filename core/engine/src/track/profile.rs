@@ -8,7 +8,7 @@ use tch::{Cuda, Device};
 /// A part of a run that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum Phase {
     /// Everything before the first step, except for the evaluation of the untrained model.
     Setup,
     /// Waiting for the inputs of a step.
@@ -33,54 +33,54 @@ pub enum Part {
     Other,
 }
 
-impl Part {
+impl Phase {
     /// All parts, in the order of a run.
-    pub const ALL: [Part; 11] = [
-        Part::Setup,
-        Part::Data,
-        Part::Forward,
-        Part::Loss,
-        Part::Backward,
-        Part::Optimizer,
-        Part::Weighting,
-        Part::Evaluation,
-        Part::Checkpoint,
-        Part::Tracking,
-        Part::Other,
+    pub const ALL: [Phase; 11] = [
+        Phase::Setup,
+        Phase::Data,
+        Phase::Forward,
+        Phase::Loss,
+        Phase::Backward,
+        Phase::Optimizer,
+        Phase::Weighting,
+        Phase::Evaluation,
+        Phase::Checkpoint,
+        Phase::Tracking,
+        Phase::Other,
     ];
     /// The parts of a single step.
-    pub const STEP: [Part; 5] = [Part::Data, Part::Forward, Part::Loss, Part::Backward, Part::Optimizer];
+    pub const STEP: [Phase; 5] = [Phase::Data, Phase::Forward, Phase::Loss, Phase::Backward, Phase::Optimizer];
 
     /// Its name in tables and scalar tags.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Setup => "setup",
-            Part::Data => "data",
-            Part::Forward => "forward",
-            Part::Loss => "loss",
-            Part::Backward => "backward",
-            Part::Optimizer => "optimizer",
-            Part::Weighting => "weighting",
-            Part::Evaluation => "evaluation",
-            Part::Checkpoint => "checkpoint",
-            Part::Tracking => "tracking",
-            Part::Other => "other",
+            Phase::Setup => "setup",
+            Phase::Data => "data",
+            Phase::Forward => "forward",
+            Phase::Loss => "loss",
+            Phase::Backward => "backward",
+            Phase::Optimizer => "optimizer",
+            Phase::Weighting => "weighting",
+            Phase::Evaluation => "evaluation",
+            Phase::Checkpoint => "checkpoint",
+            Phase::Tracking => "tracking",
+            Phase::Other => "other",
         }
     }
 }
 
 /// Time spent on each part.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Times([Duration; Part::ALL.len()]);
+pub struct Times([Duration; Phase::ALL.len()]);
 
 impl Times {
     /// Time spent on one part.
-    pub fn get(&self, part: Part) -> Duration {
+    pub fn get(&self, part: Phase) -> Duration {
         self.0[part as usize]
     }
 
     /// Adds time to a part.
-    pub fn add(&mut self, part: Part, time: Duration) {
+    pub fn add(&mut self, part: Phase, time: Duration) {
         self.0[part as usize] += time;
     }
 
@@ -90,7 +90,7 @@ impl Times {
     }
 
     fn add_all(&mut self, other: &Times) {
-        Part::ALL.iter().for_each(|&part| self.add(part, other.get(part)));
+        Phase::ALL.iter().for_each(|&part| self.add(part, other.get(part)));
     }
 }
 
@@ -124,7 +124,7 @@ impl Stopwatch {
     }
 
     /// Adds the time since the last lap to a part.
-    pub fn count(&mut self, part: Part, times: &mut Times) {
+    pub fn count(&mut self, part: Phase, times: &mut Times) {
         let time = self.lap();
         times.add(part, time);
     }
@@ -162,7 +162,7 @@ impl Profile {
     }
 
     /// Adds the time since the stopwatch's last lap to a part.
-    pub fn count(&mut self, part: Part, stopwatch: &mut Stopwatch) {
+    pub fn count(&mut self, part: Phase, stopwatch: &mut Stopwatch) {
         stopwatch.count(part, &mut self.epoch);
     }
 
@@ -173,15 +173,15 @@ impl Profile {
     }
 
     /// Ends an epoch, or the setup before the first, and returns the seconds of its parts.
-    pub fn end_epoch(&mut self, trained: bool) -> Vec<(Part, f64)> {
+    pub fn end_epoch(&mut self, trained: bool) -> Vec<(Phase, f64)> {
         let elapsed = self.epoch_started.elapsed();
         let times = std::mem::take(&mut self.epoch);
         self.epochs += u64::from(trained);
         self.times.add_all(&times);
         self.epoch_started = Instant::now();
-        let mut seconds: Vec<_> = Part::ALL.iter().map(|&part| (part, times.get(part).as_secs_f64())).collect();
+        let mut seconds: Vec<_> = Phase::ALL.iter().map(|&part| (part, times.get(part).as_secs_f64())).collect();
         let other = elapsed.saturating_sub(times.sum()).as_secs_f64();
-        seconds.iter_mut().filter(|(part, _)| *part == Part::Other).for_each(|(_, seconds)| *seconds = other);
+        seconds.iter_mut().filter(|(part, _)| *part == Phase::Other).for_each(|(_, seconds)| *seconds = other);
         seconds
     }
 
@@ -193,12 +193,12 @@ impl Profile {
         let mut times = self.times;
         times.add_all(&self.epoch);
         let total = self.started.elapsed();
-        times.add(Part::Other, total.saturating_sub(times.sum()));
+        times.add(Phase::Other, total.saturating_sub(times.sum()));
         let seconds = total.as_secs_f64();
-        let line = |part: Part| {
+        let line = |part: Phase| {
             let spent = times.get(part).as_secs_f64();
-            let per_step = Part::STEP.contains(&part) && self.steps > 0;
-            PartTime {
+            let per_step = Phase::STEP.contains(&part) && self.steps > 0;
+            PhaseTime {
                 part,
                 seconds: spent,
                 share: spent / seconds.max(f64::MIN_POSITIVE),
@@ -210,7 +210,7 @@ impl Profile {
             epochs: self.epochs,
             steps: self.steps,
             synchronised: self.device.is_cuda(),
-            parts: Part::ALL.iter().map(|&part| line(part)).collect(),
+            parts: Phase::ALL.iter().map(|&part| line(part)).collect(),
         })
     }
 }
@@ -227,14 +227,14 @@ pub struct ProfileSummary {
     /// Whether the device was synchronised after every part.
     pub synchronised: bool,
     /// All parts in the order of a run.
-    pub parts: Vec<PartTime>,
+    pub parts: Vec<PhaseTime>,
 }
 
 /// The time of one part.
 #[derive(Debug, Clone, Serialize)]
-pub struct PartTime {
+pub struct PhaseTime {
     /// The part.
-    pub part: Part,
+    pub part: Phase,
     /// Seconds spent on it.
     pub seconds: f64,
     /// Share of the total time.
@@ -256,7 +256,7 @@ impl fmt::Display for ProfileSummary {
             )?;
         }
         writeln!(f, "{:<12}{:>10}{:>9}{:>10}", "part", "seconds", "share", "ms/step")?;
-        for PartTime { part, seconds, share, ms_per_step } in &self.parts {
+        for PhaseTime { part, seconds, share, ms_per_step } in &self.parts {
             let per_step = ms_per_step.map_or(String::new(), |ms| format!("{ms:.2}"));
             let line = format!("{:<12}{seconds:>10.2}{:>7.1} %{per_step:>10}", part.name(), 100.0 * share);
             writeln!(f, "{}", line.trim_end())?;
@@ -274,20 +274,20 @@ mod tests {
         let mut profile = Profile::start(Device::Cpu, true);
         let mut stopwatch = profile.stopwatch();
         std::thread::sleep(Duration::from_millis(3));
-        profile.count(Part::Setup, &mut stopwatch);
+        profile.count(Phase::Setup, &mut stopwatch);
         profile.end_epoch(false);
         let mut times = Times::default();
-        times.add(Part::Forward, Duration::from_millis(2));
+        times.add(Phase::Forward, Duration::from_millis(2));
         profile.steps(2, &times);
         let epoch = profile.end_epoch(true);
-        assert!(epoch.contains(&(Part::Forward, 0.002)) && epoch.contains(&(Part::Setup, 0.0)));
+        assert!(epoch.contains(&(Phase::Forward, 0.002)) && epoch.contains(&(Phase::Setup, 0.0)));
 
         let summary = profile.summary().unwrap();
         let sum: f64 = summary.parts.iter().map(|part| part.seconds).sum();
         assert!(sum >= summary.seconds - 1e-9, "{sum} of {}", summary.seconds);
         assert_eq!((summary.epochs, summary.steps, summary.synchronised), (1, 2, false));
-        assert_eq!(summary.parts[Part::Forward as usize].ms_per_step, Some(1.0));
-        assert!(summary.parts[Part::Setup as usize].seconds >= 0.003);
+        assert_eq!(summary.parts[Phase::Forward as usize].ms_per_step, Some(1.0));
+        assert!(summary.parts[Phase::Setup as usize].seconds >= 0.003);
         assert!(summary.to_string().lines().any(|line| line.starts_with("forward") && line.ends_with("1.00")));
     }
 

@@ -1,7 +1,7 @@
 //! TensorBoard messages for scalars, histograms, images, texts and chart layouts.
 
-use super::Picture;
-use super::histogram::Histogram;
+use super::RgbImage;
+use super::histogram::TensorboardHistogram;
 use crate::Result;
 use tensorboard_proto::layout::{Category, Chart, Layout, MultilineChartContent};
 use tensorboard_proto::summary::{
@@ -22,7 +22,7 @@ pub(super) fn scalar(tag: &str, value: f64) -> Summary_Value {
 pub(super) fn histogram(tag: &str, values: &[f64]) -> Summary_Value {
     let mut proto = HistogramProto::new();
     let finite = || values.iter().copied().filter(|v| v.is_finite());
-    let Histogram { min, limits, counts } = Histogram::of(values);
+    let TensorboardHistogram { min, limits, counts } = TensorboardHistogram::of(values);
     if let Some(max) = limits.last() {
         proto.set_min(min);
         proto.set_max(*max);
@@ -38,7 +38,7 @@ pub(super) fn histogram(tag: &str, values: &[f64]) -> Summary_Value {
 }
 
 /// An image, as PNG.
-pub(super) fn image(tag: &str, picture: &Picture) -> Result<Summary_Value> {
+pub(super) fn image(tag: &str, picture: &RgbImage) -> Result<Summary_Value> {
     let mut image = Summary_Image::new();
     image.set_width(i32::try_from(picture.width()).unwrap_or(i32::MAX));
     image.set_height(i32::try_from(picture.height()).unwrap_or(i32::MAX));

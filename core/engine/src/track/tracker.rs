@@ -1,8 +1,8 @@
 //! Writes everything a run measures to `metrics.jsonl` and TensorBoard.
 
 use super::events::{self, EventWriter};
-use super::histogram::Histogram;
-use super::{HParams, Picture, hparams, summary};
+use super::histogram::TensorboardHistogram;
+use super::{HParams, RgbImage, hparams, summary};
 use crate::{Error, Result};
 use curricle_record::metrics_file::{self, MetricsFile, Scalar};
 use curricle_record::{RunFolder, files};
@@ -18,7 +18,7 @@ const CHARTS: [(&str, &str); 4] = [
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum SessionStatus {
     /// Trained to the end.
     Success,
     /// Stopped by a signal; it can be resumed.
@@ -72,7 +72,7 @@ impl Tracker {
 
     /// Writes a histogram of the finite values.
     pub fn histogram(&mut self, tag: &str, values: &[f64], step: u64, epoch: u64) -> Result<()> {
-        let Histogram { min, limits, counts } = Histogram::of(values);
+        let TensorboardHistogram { min, limits, counts } = TensorboardHistogram::of(values);
         let edges = std::iter::once(min).chain(limits).collect();
         self.metrics.write_histogram(&metrics_file::Histogram { step, epoch, tag: tag.to_string(), edges, counts })?;
         self.events.write(step, vec![summary::histogram(tag, values)]);
@@ -80,13 +80,13 @@ impl Tracker {
     }
 
     /// Writes an image to TensorBoard only.
-    pub fn image(&mut self, tag: &str, image: &Picture, step: u64) -> Result<()> {
+    pub fn image(&mut self, tag: &str, image: &RgbImage, step: u64) -> Result<()> {
         self.events.write(step, vec![summary::image(tag, image)?]);
         Ok(())
     }
 
     /// Writes an image to TensorBoard and to `<tag>.png` in the run folder, replacing an earlier one.
-    pub fn latest_image(&mut self, tag: &str, image: &Picture, step: u64) -> Result<()> {
+    pub fn latest_image(&mut self, tag: &str, image: &RgbImage, step: u64) -> Result<()> {
         files::write(&self.folder.join(format!("{tag}.png")), &image.to_png()?)?;
         self.image(tag, image, step)
     }
@@ -111,8 +111,8 @@ impl Tracker {
     ///
     /// Only success is written to TensorBoard: it keeps the first end status it reads, so a run that is
     /// retried after a failure would stay failed.
-    pub fn finish(mut self, status: Status) -> Result<()> {
-        if status == Status::Success {
+    pub fn finish(mut self, status: SessionStatus) -> Result<()> {
+        if status == SessionStatus::Success {
             self.events.write(0, vec![hparams::finished()?]);
         }
         Ok(self.metrics.sync()?)
@@ -149,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         train(&mut Tracker::create(folder.path(), None).unwrap(), 1..=30);
         let tracker = Tracker::create(folder.path(), None).unwrap();
-        tracker.finish(Status::Success).unwrap();
+        tracker.finish(SessionStatus::Success).unwrap();
         assert_eq!(metrics_file::read(&RunFolder::new(folder.path()).metrics()).unwrap(), []);
         // One file of metrics and one of events.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);

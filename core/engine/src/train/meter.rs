@@ -26,14 +26,14 @@ pub struct MeterState {
 
 /// The losses since the last window, and other scalars read with them.
 #[derive(Debug)]
-pub struct Window {
+pub struct LossWindow {
     /// One loss per step.
     pub losses: Vec<f32>,
     /// The other scalars, in the order given.
     pub others: Vec<f32>,
 }
 
-impl Window {
+impl LossWindow {
     /// The mean loss.
     pub fn mean(&self) -> f64 {
         self.losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / self.losses.len().max(1) as f64
@@ -58,7 +58,7 @@ impl Meter {
 
     /// Reads the losses since the last window, and `others` in the same copy, and starts a new
     /// window.
-    pub fn window(&mut self, others: &[Tensor]) -> Window {
+    pub fn window(&mut self, others: &[Tensor]) -> LossWindow {
         let others_at = self.pending.len();
         let mut tensors = std::mem::take(&mut self.pending);
         let device = tensors.first().or(others.first()).map_or(Device::Cpu, Tensor::device);
@@ -73,7 +73,7 @@ impl Meter {
         }
         self.sum += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
         self.count += losses.len() as u64;
-        Window { losses, others }
+        LossWindow { losses, others }
     }
 
     /// Mean loss of the epoch, over all windows so far.

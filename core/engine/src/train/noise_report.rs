@@ -75,8 +75,8 @@ fn ranking(mut samples: Vec<(f64, bool)>, wrong: f64, right: f64) -> (Option<f64
     (share(wins, wrong * right), share(precision, wrong))
 }
 
-fn share(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| part / whole)
+fn share(split: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| split / whole)
 }
 
 #[cfg(test)]

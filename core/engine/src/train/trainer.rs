@@ -3,15 +3,15 @@
 use super::components::{Components, named};
 use super::groups;
 use super::loss_scale::LossScale;
-use super::meter::{Meter, Window};
+use super::meter::{LossWindow, Meter};
 use super::optimizer::{Optimizer, StepOptions};
 use super::schedule::Schedule;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
 use crate::data::{self, Inputs, Samples, View};
 use crate::device::memory;
-use crate::stop::Stop;
-use crate::track::profile::{Part, Stopwatch, Times};
+use crate::stop::StopSignal;
+use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_recipe::{Precision, Recipe};
 use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
@@ -31,9 +31,9 @@ pub struct TrainingSet {
 
 impl TrainingSet {
     /// Moves the inputs to the device.
-    pub fn new(part: &data::Part, device: Device) -> Self {
-        let labels_on_device = Tensor::from_slice(&part.labels).to_device(device);
-        Self { inputs: part.inputs.to_device(device), labels: part.labels.clone(), labels_on_device }
+    pub fn new(split: &data::Split, device: Device) -> Self {
+        let labels_on_device = Tensor::from_slice(&split.labels).to_device(device);
+        Self { inputs: split.inputs.to_device(device), labels: split.labels.clone(), labels_on_device }
     }
 }
 
@@ -133,10 +133,10 @@ impl<'a> Trainer<'a> {
     pub fn run_epoch(
         &mut self,
         batches: &[Vec<i64>],
-        stop: &Stop,
+        stop: &StopSignal,
         mut report: impl FnMut(&StepReport) -> Result<()>,
     ) -> Result<EpochEnd> {
-        self.model.rest(self.epoch < self.recipe.train.head_epochs);
+        self.model.set_backbone_frozen(self.epoch < self.recipe.train.head_epochs);
         let view = View::Train { seed: self.recipe.seed, epoch: self.epoch };
         let mut feed = self.data.inputs.feed(batches, self.step, view, self.model.device())?;
         let (mut times, mut steps, mut samples, mut since) = (Times::default(), 0, 0, Instant::now());
@@ -150,7 +150,7 @@ impl<'a> Trainer<'a> {
             let factor = self.schedule.factor(self.epoch, self.step, batches.len());
             let mut stopwatch = Stopwatch::start(self.model.device(), self.profiled);
             let Some(batch) = feed.next() else { break };
-            stopwatch.count(Part::Data, &mut times);
+            stopwatch.count(Phase::Data, &mut times);
             let taken = batch.and_then(|batch| self.take_step(&batch, factor, logged, stopwatch, &mut times));
             let logs = taken.map_err(|e| self.explain_memory(e, size))?;
             self.step += 1;
@@ -194,7 +194,7 @@ impl<'a> Trainer<'a> {
         let labels = self.data.labels_on_device.index_select(0, ids);
         let weights = self.weights.batch(ids);
         let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
-        stopwatch.count(Part::Forward, times);
+        stopwatch.count(Phase::Forward, times);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };
         let batch = Batch {
@@ -210,11 +210,11 @@ impl<'a> Trainer<'a> {
             Ok(loss)
         });
         let loss = loss.map_err(named(Kind::Loss, &self.recipe.loss.name))?;
-        stopwatch.count(Part::Loss, times);
+        stopwatch.count(Phase::Loss, times);
 
         let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
         during("computing gradients", || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?))?;
-        stopwatch.count(Part::Backward, times);
+        stopwatch.count(Phase::Backward, times);
         // Losses that select pairs by comparison can be 0 on NaN embeddings, so these are checked too: 0
         // times anything finite is 0.
         let embeddings_finite = embeddings.detach().sum(loss.kind()) * 0.0;
@@ -226,7 +226,7 @@ impl<'a> Trainer<'a> {
             scale: self.loss_scale.as_mut(),
         };
         let norm = during("updating parameters", || Ok(self.optimizer.step(options)?))?;
-        stopwatch.count(Part::Optimizer, times);
+        stopwatch.count(Phase::Optimizer, times);
 
         let mut logs = log.into_scalars();
         logs.iter_mut().for_each(|(name, _)| name.insert_str(0, "loss/"));
@@ -256,7 +256,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    fn stop_if_not_finite(&self, window: &Window, batches: &[Vec<i64>]) -> Result<()> {
+    fn stop_if_not_finite(&self, window: &LossWindow, batches: &[Vec<i64>]) -> Result<()> {
         let Some(back) = window.first_bad() else { return Ok(()) };
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();

@@ -1,6 +1,6 @@
 //! Finds the nearest centre of each sample.
 
-use super::{Centres, State};
+use super::{Centres, LloydState};
 use crate::parallel;
 use crate::search::Path;
 use crate::space::{Rows, as_slice, margin};
@@ -11,7 +11,7 @@ const BLOCK: usize = 1 << 20;
 /// Number of values compared at once.
 const LANES: usize = 16;
 
-impl State<'_> {
+impl LloydState<'_> {
     /// Moves each of `samples` to the nearest of `clusters` if that is nearer than its current centre
     /// (or equally near with a lower index).
     pub fn compare(&mut self, samples: &[u32], clusters: &[u32]) {

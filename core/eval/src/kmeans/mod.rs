@@ -65,7 +65,7 @@ pub fn kmeans(embeddings: &Tensor, options: &KmeansOptions) -> Result<Clustering
 
 /// Clusters the points; there must be at least as many points as clusters.
 pub(super) fn cluster(space: &Space, options: &KmeansOptions, path: Path) -> Clustering {
-    let mut state = State::new(space, path);
+    let mut state = LloydState::new(space, path);
     start::choose_centres(&mut state, options);
     let mut stale = vec![true; options.clusters];
     let (mut inertia, mut iterations) = (state.inertia(), 1);
@@ -113,7 +113,7 @@ impl Centres {
 }
 
 /// The current centres and assignment.
-struct State<'a> {
+struct LloydState<'a> {
     space: &'a Space,
     path: Path,
     centres: Centres,
@@ -125,7 +125,7 @@ struct State<'a> {
     norms: Vec<f64>,
 }
 
-impl<'a> State<'a> {
+impl<'a> LloydState<'a> {
     fn new(space: &'a Space, path: Path) -> Self {
         let rows = space.rows();
         let norms = (0..space.len() as u32).into_par_iter().map(|i| dot(rows.row(i), rows.row(i))).collect();

@@ -5,7 +5,7 @@
 //! a few rounds draws many centres at once with the same probabilities, without replacement. All
 //! rounds together cost as much as one assignment, and produce it.
 
-use super::{KmeansOptions, State};
+use super::{KmeansOptions, LloydState};
 use curricle_sdk::rng::stream;
 use rand::RngExt;
 
@@ -13,7 +13,7 @@ use rand::RngExt;
 const ROUNDS: usize = 16;
 
 /// Draws the centres and assigns every sample to its nearest centre.
-pub(super) fn choose_centres(state: &mut State, options: &KmeansOptions) {
+pub(super) fn choose_centres(state: &mut LloydState, options: &KmeansOptions) {
     let k = options.clusters;
     let mut chosen = vec![false; state.space.len()];
     for round in 0..ROUNDS {

@@ -15,7 +15,7 @@ fn options(clusters: usize) -> KmeansOptions {
 
 /// Textbook Lloyd's algorithm from the same initial centres: all distances in every iteration, in f64.
 fn textbook(space: &Space, options: &KmeansOptions) -> Clustering {
-    let mut state = State::new(space, Path::Tiles);
+    let mut state = LloydState::new(space, Path::Tiles);
     start::choose_centres(&mut state, options);
     let rows = space.rows();
     let mut iterations = 1;

@@ -3,7 +3,7 @@
 //! For queries with more near ties than a list has room for: many copies of one image, or collapsed
 //! embeddings. Slower, never wrong, and in bounded memory.
 
-use super::Search;
+use super::NeighbourSearch;
 use rayon::prelude::*;
 use tch::{Device, Kind, Tensor};
 
@@ -12,11 +12,11 @@ const QUERIES: usize = 256;
 const REFERENCES: usize = 4096;
 
 /// The nearest references of these queries, in order.
-pub(super) fn ranked(search: &Search, queries: &[usize]) -> Vec<Vec<u32>> {
+pub(super) fn ranked(search: &NeighbourSearch, queries: &[usize]) -> Vec<Vec<u32>> {
     queries.chunks(QUERIES).flat_map(|chunk| rank_chunk(search, chunk)).collect()
 }
 
-fn rank_chunk(search: &Search, queries: &[usize]) -> Vec<Vec<u32>> {
+fn rank_chunk(search: &NeighbourSearch, queries: &[usize]) -> Vec<Vec<u32>> {
     let at: Vec<i64> = queries.iter().map(|&q| q as i64).collect();
     let at = Tensor::from_slice(&at).to_device(search.query_points.device());
     let points = search.query_points.index_select(0, &at).to_kind(Kind::Double);

@@ -30,7 +30,7 @@ impl Path {
 }
 
 /// A search of queries among references.
-pub(super) struct Search<'a> {
+pub(super) struct NeighbourSearch<'a> {
     space: &'a Space,
     queries: &'a [u32],
     references: &'a [u32],
@@ -42,7 +42,7 @@ pub(super) struct Search<'a> {
     reference_points: Tensor,
 }
 
-impl<'a> Search<'a> {
+impl<'a> NeighbourSearch<'a> {
     /// Searches the `wanted` nearest `references` (ascending) of each of `queries`, excluding the query
     /// itself. A query that wants more than there are gets all.
     pub fn new(space: &'a Space, queries: &'a [u32], references: &'a [u32], wanted: &[usize]) -> Self {

@@ -8,7 +8,7 @@
 //! Threads finish tiles in any order, but the final contents of a list do not depend on it: everything
 //! within the margin, or nothing if it is crowded and the exact search takes over.
 
-use super::Search;
+use super::NeighbourSearch;
 use super::row::{Hit, Row};
 use crate::parallel;
 use crate::space::as_slice;
@@ -44,7 +44,7 @@ fn stripes_within(wanted: &[usize], budget: usize) -> Vec<Range<usize>> {
 }
 
 /// The candidates of one stripe of queries.
-pub(super) fn candidates(search: &Search, stripe: &Range<usize>) -> Vec<Row> {
+pub(super) fn candidates(search: &NeighbourSearch, stripe: &Range<usize>) -> Vec<Row> {
     let (margin, own) = (search.margin(), &search.own);
     let lists: Vec<Mutex<Vec<Row>>> = blocks(stripe).map(|block| Mutex::new(lists(&search.wanted[block]))).collect();
     let memory = Mutex::new(Vec::new());
@@ -90,7 +90,7 @@ impl Tile {
     }
 }
 
-fn tiles(search: &Search, stripe: &Range<usize>) -> Vec<Tile> {
+fn tiles(search: &NeighbourSearch, stripe: &Range<usize>) -> Vec<Tile> {
     let mut tiles = Vec::new();
     for queries in blocks(stripe) {
         for references in blocks(&(0..search.references.len())) {

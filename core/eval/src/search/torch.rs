@@ -1,6 +1,6 @@
 //! Finds candidates on any device, with tensor operations.
 
-use super::Search;
+use super::NeighbourSearch;
 use super::row::{Hit, Row};
 use std::ops::Range;
 use tch::{Device, Kind, Tensor};
@@ -18,7 +18,7 @@ pub(super) fn stripes(wanted: &[usize]) -> Vec<Range<usize>> {
 }
 
 /// The candidates of one stripe of queries.
-pub(super) fn candidates(search: &Search, stripe: &Range<usize>) -> Vec<Row> {
+pub(super) fn candidates(search: &NeighbourSearch, stripe: &Range<usize>) -> Vec<Row> {
     let wanted = &search.wanted[stripe.clone()];
     let keep = (wanted.iter().max().map_or(0, |k| k + SPARE)).min(search.references.len());
     let queries = search.query_points.narrow(0, stripe.start as i64, stripe.len() as i64);
@@ -43,7 +43,7 @@ pub(super) fn candidates(search: &Search, stripe: &Range<usize>) -> Vec<Row> {
 }
 
 /// Masks each query's similarity to itself.
-fn hide_own(search: &Search, stripe: &Range<usize>, block: &Range<usize>, scores: &mut Tensor) {
+fn hide_own(search: &NeighbourSearch, stripe: &Range<usize>, block: &Range<usize>, scores: &mut Tensor) {
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
     for query in stripe.clone() {
         if let Some(own) = search.own[query].filter(|&own| block.contains(&(own as usize))) {
@@ -56,7 +56,7 @@ fn hide_own(search: &Search, stripe: &Range<usize>, block: &Range<usize>, scores
     let _ = scores.index_put_(&at, &Tensor::full([1], f64::NEG_INFINITY, (Kind::Float, device)), false);
 }
 
-fn read_back(search: &Search, wanted: &[usize], keep: usize, values: &Tensor, at: &Tensor) -> Vec<Row> {
+fn read_back(search: &NeighbourSearch, wanted: &[usize], keep: usize, values: &Tensor, at: &Tensor) -> Vec<Row> {
     let mut scores = vec![0.0_f32; wanted.len() * keep];
     values.to_device(Device::Cpu).contiguous().copy_data(&mut scores, wanted.len() * keep);
     let mut references = vec![0_i64; wanted.len() * keep];

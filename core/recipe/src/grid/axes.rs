@@ -1,7 +1,7 @@
 //! `grid` and `zip`: settings with several values, and all their combinations.
 
 use super::labels::{short_names, value_text};
-use super::paths::{Named, named};
+use super::paths::{PathSetting, named};
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::suggest::quoted;
@@ -21,19 +21,19 @@ const RESERVED: [(&str, &str); 7] = [
 /// Settings that vary together: one setting of a grid, or all settings of a zip. All have the same
 /// number of values.
 #[derive(Debug)]
-pub(crate) struct Axis {
+pub(crate) struct SweepAxis {
     settings: Vec<Varied>,
 }
 
 #[derive(Debug)]
 struct Varied {
-    named: Named,
+    named: PathSetting,
     values: Vec<Node>,
 }
 
 /// One combination of values.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Point {
+pub(crate) struct GridPoint {
     /// Its label, e.g. `ratio=0.2, size=64`; empty if nothing varies.
     pub label: String,
     /// The values as settings of a recipe.
@@ -42,7 +42,7 @@ pub(crate) struct Point {
     pub settings: Vec<(String, Node)>,
 }
 
-impl Axis {
+impl SweepAxis {
     fn len(&self) -> usize {
         self.settings.first().map_or(0, |varied| varied.values.len())
     }
@@ -58,14 +58,14 @@ impl Axis {
 }
 
 /// Number of combinations, saturating.
-pub(crate) fn count(axes: &[Axis]) -> usize {
+pub(crate) fn count(axes: &[SweepAxis]) -> usize {
     axes.iter().fold(1, |product: usize, axis| product.saturating_mul(axis.len()))
 }
 
 /// All combinations; the last axis varies fastest. Without axes, one empty point.
-pub(crate) fn points(axes: &[Axis]) -> Vec<Point> {
-    let names = short_names(&axes.iter().flat_map(Axis::paths).collect::<Vec<_>>());
-    let mut points = vec![Point::default()];
+pub(crate) fn points(axes: &[SweepAxis]) -> Vec<GridPoint> {
+    let names = short_names(&axes.iter().flat_map(SweepAxis::paths).collect::<Vec<_>>());
+    let mut points = vec![GridPoint::default()];
     let mut names = names.iter();
     for axis in axes {
         let names: Vec<_> = names.by_ref().take(axis.settings.len()).collect();
@@ -74,7 +74,11 @@ pub(crate) fn points(axes: &[Axis]) -> Vec<Point> {
     points
 }
 
-fn extended<'a>(point: &'a Point, axis: &'a Axis, names: &'a [&String]) -> impl Iterator<Item = Point> + use<'a> {
+fn extended<'a>(
+    point: &'a GridPoint,
+    axis: &'a SweepAxis,
+    names: &'a [&String],
+) -> impl Iterator<Item = GridPoint> + use<'a> {
     (0..axis.len()).map(move |index| {
         let mut point = point.clone();
         for (varied, name) in axis.settings.iter().zip(names) {
@@ -89,12 +93,12 @@ fn extended<'a>(point: &'a Point, axis: &'a Axis, names: &'a [&String]) -> impl 
 }
 
 /// Reads a grid, in which each setting is an axis.
-pub(crate) fn grid(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Vec<Axis> {
-    varied(entry, place, problems).into_iter().map(|varied| Axis { settings: vec![varied] }).collect()
+pub(crate) fn grid(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Vec<SweepAxis> {
+    varied(entry, place, problems).into_iter().map(|varied| SweepAxis { settings: vec![varied] }).collect()
 }
 
 /// Reads a zip, in which all settings form one axis.
-pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Option<Axis> {
+pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Option<SweepAxis> {
     let origin = entry.key_origin.clone();
     let settings = varied(entry, place, problems);
     let longest = settings.iter().map(|varied| varied.values.len()).max()?;
@@ -108,15 +112,15 @@ pub(crate) fn zip(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Opt
         problems.push(Problem::new(&origin, message).at(place).label("shorter than another").help(help));
         return None;
     }
-    Some(Axis { settings })
+    Some(SweepAxis { settings })
 }
 
 /// Refuses settings that two axes vary.
-pub(crate) fn refuse_overlaps(axes: &[Axis], place: &str, problems: &mut Vec<Problem>) {
+pub(crate) fn refuse_overlaps(axes: &[SweepAxis], place: &str, problems: &mut Vec<Problem>) {
     let all: Vec<_> = axes.iter().flat_map(|axis| &axis.settings).map(|varied| &varied.named).collect();
     for (index, one) in all.iter().enumerate() {
         let path = one.path();
-        let overlaps = |other: &&&Named| {
+        let overlaps = |other: &&&PathSetting| {
             let other = other.path();
             path == other || path.starts_with(&format!("{other}.")) || other.starts_with(&format!("{path}."))
         };
@@ -146,7 +150,7 @@ fn varied(entry: Entry, place: &str, problems: &mut Vec<Problem>) -> Vec<Varied>
     named.into_iter().filter_map(|named| values(named, place, problems)).collect()
 }
 
-fn values(named: Named, place: &str, problems: &mut Vec<Problem>) -> Option<Varied> {
+fn values(named: PathSetting, place: &str, problems: &mut Vec<Problem>) -> Option<Varied> {
     let path = named.path();
     let full = format!("{place}.{path}");
     let first = path.split('.').next().unwrap_or_default();
@@ -189,7 +193,7 @@ mod tests {
         Entry { key: "grid".into(), key_origin: Origin::Default, node }
     }
 
-    fn read(json: &Json) -> Vec<Axis> {
+    fn read(json: &Json) -> Vec<SweepAxis> {
         let mut problems = Vec::new();
         let axes = grid(entry(json), "sweep.grid", &mut problems);
         assert!(problems.is_empty(), "{problems:?}");

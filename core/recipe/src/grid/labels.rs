@@ -3,7 +3,7 @@
 use crate::tree::{Entry, Node, Value};
 
 /// Longer values are truncated; the hash in the folder name still distinguishes runs.
-const LONGEST: usize = 40;
+const MAX_LENGTH: usize = 40;
 
 /// A short name for each dotted path: its last part, or the whole path if the last part is not
 /// unique. The last part of `loss.name` says nothing, so its short name is `loss`.
@@ -21,7 +21,7 @@ fn last_part(path: &str) -> &str {
 /// A value as text, without quotes.
 pub(crate) fn value_text(node: &Node) -> String {
     let text = whole_text(node);
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -4,6 +4,6 @@ mod axes;
 mod labels;
 mod paths;
 
-pub(crate) use axes::{Axis, Point, count, grid, points, refuse_overlaps, zip};
+pub(crate) use axes::{GridPoint, SweepAxis, count, grid, points, refuse_overlaps, zip};
 pub(crate) use labels::{folder_name, short_names, value_text};
-pub(crate) use paths::{Named, named};
+pub(crate) use paths::{PathSetting, named};

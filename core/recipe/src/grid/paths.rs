@@ -7,14 +7,14 @@ use crate::tree::{Entry, Node, Table, Value};
 
 /// A setting and its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct PathSetting {
     /// The parts of its path, each with its origin.
     parts: Vec<(String, Origin)>,
     /// The value.
     pub node: Node,
 }
 
-impl Named {
+impl PathSetting {
     /// The dotted path, e.g. `noise.ratio`.
     pub fn path(&self) -> String {
         let parts: Vec<_> = self.parts.iter().map(|(part, _)| part.as_str()).collect();
@@ -48,19 +48,19 @@ fn put(parts: &[(String, Origin)], value: &Node, table: &mut Table) {
 }
 
 /// All settings in a table. `is_value` tells which nested tables are values.
-pub(crate) fn named(table: Table, is_value: impl Fn(&Table) -> bool) -> Vec<Named> {
+pub(crate) fn named(table: Table, is_value: impl Fn(&Table) -> bool) -> Vec<PathSetting> {
     let mut found = Vec::new();
     walk(table, &[], &is_value, &mut found);
     found
 }
 
-fn walk(table: Table, above: &[(String, Origin)], is_value: &impl Fn(&Table) -> bool, found: &mut Vec<Named>) {
+fn walk(table: Table, above: &[(String, Origin)], is_value: &impl Fn(&Table) -> bool, found: &mut Vec<PathSetting>) {
     for Entry { key, key_origin, node } in table {
         let mut parts = above.to_vec();
         parts.extend(key.split('.').map(|part| (part.trim().to_string(), key_origin.clone())));
         match node {
             Node { value: Value::Table(inner), .. } if !is_value(&inner) => walk(inner, &parts, is_value, found),
-            node => found.push(Named { parts, node }),
+            node => found.push(PathSetting { parts, node }),
         }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         let json = json!({ "noise.ratio": [1], "noise": { "seed": [2] }, "a": { "b.c": [3] } });
         let Some(Node { value: Value::Table(table), .. }) = Node::from_default(&json) else { panic!("a table") };
         let found = named(table, |_| false);
-        let paths: Vec<_> = found.iter().map(Named::path).collect();
+        let paths: Vec<_> = found.iter().map(PathSetting::path).collect();
         assert_eq!(paths, ["noise.ratio", "noise.seed", "a.b.c"]);
         let mut recipe = Table::default();
         found.iter().for_each(|named| named.put(&named.node, &mut recipe));

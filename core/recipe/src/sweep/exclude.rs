@@ -1,6 +1,6 @@
 //! `exclude`: combinations not to run.
 
-use crate::grid::{Named, named, value_text};
+use crate::grid::{PathSetting, named, value_text};
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::suggest;
@@ -15,7 +15,7 @@ const SHOWN: usize = 8;
 /// Excludes runs that match all of its conditions.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
-    conditions: Vec<Named>,
+    conditions: Vec<PathSetting>,
     origin: Origin,
     used: Cell<bool>,
 }
@@ -96,7 +96,7 @@ impl Exclusion {
     }
 }
 
-fn unknown(condition: &Named, path: &str, runs: &[Candidate]) -> Problem {
+fn unknown(condition: &PathSetting, path: &str, runs: &[Candidate]) -> Problem {
     let mut paths = BTreeSet::from(["method".to_string(), "case".into(), "seed".into()]);
     for run in runs {
         leaves(run.tree, "", &mut paths);

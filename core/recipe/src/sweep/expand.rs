@@ -1,15 +1,15 @@
 //! Expansion of a sweep into its runs.
 
 use super::exclude::Candidate;
-use super::{MOST_RUNS, Sweep, Variation, read, take_arguments};
+use super::{MAX_RUNS, Sweep, Variation, read, take_arguments};
+use crate::arguments as set_arguments;
 use crate::catalogue::Catalogue;
 use crate::files::{self, Layer};
-use crate::grid::{Axis, Point, count, folder_name, points};
+use crate::grid::{GridPoint, SweepAxis, count, folder_name, points};
 use crate::plan::{Plan, Search, SweepRun, seed_node};
 use crate::problems::{Problem, Problems};
 use crate::resolved::Resolved;
 use crate::resolver::{Draft, Resolver};
-use crate::sets;
 use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use crate::tune::{self, Tune};
@@ -17,13 +17,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Pairs of equal runs that are shown; further ones are counted.
-const TWINS_SHOWN: usize = 3;
+const DUPLICATES_SHOWN: usize = 3;
 
 /// Loads a recipe and all runs of its `[sweep]` and `[tune]`; without these, the recipe is the only
 /// run.
 pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Plan, Problems> {
     let mut layers = files::layers(path)?;
-    let mut arguments = sets::tables(sets)?;
+    let mut arguments = set_arguments::tables(sets)?;
     let for_sweep = take_arguments(&mut arguments, "sweep");
     let for_tune = take_arguments(&mut arguments, "tune");
     let mut problems = Vec::new();
@@ -64,11 +64,11 @@ struct Expansion<'a, C> {
 struct Combination {
     method: Option<usize>,
     case: Option<usize>,
-    point: Point,
+    point: GridPoint,
 }
 
 /// A combination that is run.
-struct Kept {
+struct KeptCombination {
     combination: Combination,
     resolved: Resolved,
     /// Indices into the list of seeds.
@@ -88,14 +88,14 @@ impl<C: Catalogue> Expansion<'_, C> {
                 Err(problems) => self.problems.extend(problems.iter().cloned()),
             }
         }
-        self.complain_about_exclusions();
+        self.report_unused_exclusions();
         if kept.is_empty() && self.problems.is_empty() {
             let problem = Problem::new(&self.sweep.origin, "`sweep.exclude` excludes every run");
             self.problems.push(problem.at("sweep.exclude"));
         }
         self.checked()?;
         let runs = self.runs(&kept)?;
-        self.refuse_twins(&runs);
+        self.refuse_duplicates(&runs);
         self.checked()?;
         Ok(Plan { name: folder_name(&[&self.name]), runs, searches })
     }
@@ -111,10 +111,10 @@ impl<C: Catalogue> Expansion<'_, C> {
         let Sweep { methods, cases, seeds, axes, origin, .. } = &self.sweep;
         let lists = [methods.len(), cases.len(), seeds.len(), count(axes)];
         let runs = lists.into_iter().fold(1, |product: usize, n| product.saturating_mul(n.max(1)));
-        if runs <= MOST_RUNS {
+        if runs <= MAX_RUNS {
             return Ok(());
         }
-        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MOST_RUNS} are allowed"));
+        let problem = Problem::new(origin, format!("this sweep has {runs} runs; at most {MAX_RUNS} are allowed"));
         Err(problem.at("sweep").help("vary fewer settings at once, or split the recipe").into())
     }
 
@@ -136,7 +136,11 @@ impl<C: Catalogue> Expansion<'_, C> {
     }
 
     /// Resolves a combination unless it is excluded for every seed.
-    fn keep(&mut self, combination: Combination, searches: &mut Vec<Search>) -> Result<Option<Kept>, Problems> {
+    fn keep(
+        &mut self,
+        combination: Combination,
+        searches: &mut Vec<Search>,
+    ) -> Result<Option<KeptCombination>, Problems> {
         let draft = self.draft(&combination, None)?;
         let seeds = self.seeds_kept(&combination, &draft.tree);
         if !self.sweep.exclude.is_empty() {
@@ -147,14 +151,14 @@ impl<C: Catalogue> Expansion<'_, C> {
         }
         let own = combination.method.and_then(|method| self.sweep.methods[method].tune.clone());
         let Some(tune) = own.or_else(|| self.tune.clone()) else {
-            return Ok(Some(Kept { resolved: draft.finish()?, combination, seeds, search: None }));
+            return Ok(Some(KeptCombination { resolved: draft.finish()?, combination, seeds, search: None }));
         };
         let search = self.search(&tune, &combination, &seeds)?;
         // The recipe of the first trial is a placeholder until the search is done: without the searched
         // settings, the recipe may be incomplete.
         let Some(resolved) = search.trials.first().map(|trial| trial.resolved.clone()) else { return Ok(None) };
         searches.push(search);
-        Ok(Some(Kept { resolved, combination, seeds, search: Some(searches.len() - 1) }))
+        Ok(Some(KeptCombination { resolved, combination, seeds, search: Some(searches.len() - 1) }))
     }
 
     /// The search for a combination's settings.
@@ -250,7 +254,7 @@ impl<C: Catalogue> Expansion<'_, C> {
         Candidate { method, cases: [named, case.unwrap_or_default()], seed, tree }
     }
 
-    fn complain_about_exclusions(&mut self) {
+    fn report_unused_exclusions(&mut self) {
         let names: Vec<_> = self.drafts.iter().map(|(c, _)| (self.method_name(c), self.case_name(c))).collect();
         let mut candidates = Vec::new();
         for ((combination, tree), (method, case)) in self.drafts.iter().zip(&names) {
@@ -263,10 +267,10 @@ impl<C: Catalogue> Expansion<'_, C> {
         self.problems.extend(complaints);
     }
 
-    fn runs(&self, kept: &[Kept]) -> Result<Vec<SweepRun>, Problems> {
+    fn runs(&self, kept: &[KeptCombination]) -> Result<Vec<SweepRun>, Problems> {
         let mut runs = Vec::new();
         for index in 0..self.sweep.seeds.len().max(1) {
-            for Kept { combination, resolved, seeds, search } in kept {
+            for KeptCombination { combination, resolved, seeds, search } in kept {
                 if !seeds.contains(&index) {
                     continue;
                 }
@@ -284,24 +288,24 @@ impl<C: Catalogue> Expansion<'_, C> {
 
     /// Refuses equal runs, which are a mistake: a method listed under two names, or an argument that
     /// overrides what a grid varies.
-    fn refuse_twins(&mut self, runs: &[SweepRun]) {
+    fn refuse_duplicates(&mut self, runs: &[SweepRun]) {
         let title = |run: &SweepRun| match &run.case {
             Some(case) => format!("`{}` ({case})", run.method),
             None => format!("`{}`", run.method),
         };
         let mut known: HashMap<(String, u64), &SweepRun> = HashMap::new();
-        let mut twins = Vec::new();
+        let mut duplicates = Vec::new();
         for run in runs.iter().filter(|run| run.search.is_none()) {
             let key = (run.resolved.hash(), run.resolved.recipe.seed);
             match known.get(&key) {
-                Some(first) => twins.push((*first, run)),
+                Some(first) => duplicates.push((*first, run)),
                 None => drop(known.insert(key, run)),
             }
         }
         // The pairs of one seed are enough.
-        let seed = twins.first().map(|(_, run)| run.resolved.recipe.seed);
-        twins.retain(|(_, run)| Some(run.resolved.recipe.seed) == seed);
-        for (first, second) in twins.iter().take(TWINS_SHOWN) {
+        let seed = duplicates.first().map(|(_, run)| run.resolved.recipe.seed);
+        duplicates.retain(|(_, run)| Some(run.resolved.recipe.seed) == seed);
+        for (first, second) in duplicates.iter().take(DUPLICATES_SHOWN) {
             let mut message = format!("{} and {} are the same run", title(first), title(second));
             if first.method == second.method && first.case == second.case {
                 message = format!("{} is the same run for several seeds", title(first));
@@ -311,15 +315,15 @@ impl<C: Catalogue> Expansion<'_, C> {
                 let name = |run: &SweepRun| run.case.as_ref().is_some_and(|c| c.starts_with(&case.name));
                 name(second) && !name(first)
             });
-            let axis = self.sweep.axes.first().map(Axis::origin);
+            let axis = self.sweep.axes.first().map(SweepAxis::origin);
             let origin = of_method.or(of_case).map(|variation| variation.origin.clone()).or(axis);
             let problem = Problem::new(&origin.unwrap_or_else(|| self.sweep.origin.clone()), message);
             let help = "all their settings are equal; remove one, `exclude` it, or drop the `--set` that overrides \
                         the difference";
             self.problems.push(problem.at("sweep").label("duplicate").help(help));
         }
-        if twins.len() > TWINS_SHOWN {
-            let more = twins.len() - TWINS_SHOWN;
+        if duplicates.len() > DUPLICATES_SHOWN {
+            let more = duplicates.len() - DUPLICATES_SHOWN;
             let message = format!("and {more} more {} of equal runs", if more == 1 { "pair" } else { "pairs" });
             self.problems.push(Problem::new(&self.sweep.origin, message).at("sweep"));
         }

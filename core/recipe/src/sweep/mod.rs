@@ -19,7 +19,7 @@ mod read;
 pub use expand::load_sweep;
 
 use crate::files::Layer;
-use crate::grid::Axis;
+use crate::grid::SweepAxis;
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::Table;
@@ -28,7 +28,7 @@ use exclude::Exclusion;
 use std::path::Path;
 
 /// Most runs of one sweep; more are probably a mistake.
-const MOST_RUNS: usize = 100_000;
+const MAX_RUNS: usize = 100_000;
 
 /// The `[sweep]` table of a recipe.
 #[derive(Debug, Default)]
@@ -40,14 +40,14 @@ pub(crate) struct Sweep {
     /// Seeds of the repetitions; if empty, the recipe's seed.
     seeds: Vec<(u64, Origin)>,
     /// The axes of `grid` and `zip`.
-    axes: Vec<Axis>,
+    axes: Vec<SweepAxis>,
     /// Combinations not to run.
     exclude: Vec<Exclusion>,
     /// Where the sweep was written.
     origin: Origin,
 }
 
-/// Named settings that override those of the recipe: a method or a case.
+/// PathSetting settings that override those of the recipe: a method or a case.
 #[derive(Debug)]
 struct Variation {
     name: String,

@@ -12,7 +12,7 @@ use crate::tune::Tune;
 use std::sync::Arc;
 
 /// Largest number of seeds.
-const MOST_SEEDS: i128 = 10_000;
+const MAX_SEEDS: i128 = 10_000;
 
 const SETTINGS: [&str; 6] = ["methods", "cases", "seeds", "grid", "zip", "exclude"];
 
@@ -42,18 +42,18 @@ pub(super) fn take(
     if let Value::Table(table) = &mut entry.node.value {
         arguments.into_iter().for_each(|entry| table.insert(entry));
     }
-    let mut reader = Reader { source, for_tune, problems };
+    let mut reader = SweepReader { source, for_tune, problems };
     Some(reader.sweep(entry))
 }
 
-struct Reader<'p> {
+struct SweepReader<'p> {
     source: Arc<Source>,
     /// Settings from the command line for the searches of methods.
     for_tune: &'p Table,
     problems: &'p mut Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl SweepReader<'_> {
     fn sweep(&mut self, entry: Entry) -> Sweep {
         let mut sweep = Sweep { origin: entry.key_origin.clone(), ..Sweep::default() };
         let Value::Table(table) = entry.node.value else {
@@ -78,8 +78,8 @@ impl Reader<'_> {
             }
         }
         grid::refuse_overlaps(&sweep.axes, "sweep", self.problems);
-        self.refuse_twins(&sweep.methods, "methods");
-        self.refuse_twins(&sweep.cases, "cases");
+        self.refuse_duplicates(&sweep.methods, "methods");
+        self.refuse_duplicates(&sweep.cases, "cases");
         self.refuse_equal_seeds(&sweep.seeds);
         sweep
     }
@@ -154,7 +154,7 @@ impl Reader<'_> {
     fn seeds(&mut self, setting: Entry) -> Vec<(u64, Origin)> {
         let origin = setting.node.origin.clone();
         match setting.node.value {
-            Value::Integer(count) if (1..=MOST_SEEDS).contains(&count) => {
+            Value::Integer(count) if (1..=MAX_SEEDS).contains(&count) => {
                 (0..count).filter_map(|seed| Some((u64::try_from(seed).ok()?, origin.clone()))).collect()
             }
             Value::Array(_) => self.list(setting, Self::seed),
@@ -185,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    fn refuse_twins(&mut self, all: &[Variation], which: &str) {
+    fn refuse_duplicates(&mut self, all: &[Variation], which: &str) {
         for (index, one) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.name == one.name) {
                 let message = format!("`sweep.{which}` has two entries named `{}`", one.name);

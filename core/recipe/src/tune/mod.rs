@@ -17,7 +17,7 @@ mod range;
 mod space;
 
 use crate::files::Layer;
-use crate::grid::Point;
+use crate::grid::GridPoint;
 use crate::plan::{Search, SweepRun, Trial, seed_node};
 use crate::problems::{Problem, Problems};
 use crate::resolved::Resolved;
@@ -26,14 +26,14 @@ use crate::source::Origin;
 use crate::suggest;
 use crate::tree::{Entry, Node, Table, Value};
 use curricle_record::Metric;
-use space::Space;
+use space::SearchSpace;
 
 const SETTINGS: [&str; 6] = ["grid", "random", "trials", "seed", "metric", "seeds"];
 
 /// The `[tune]` table of a recipe.
 #[derive(Debug, Clone)]
 pub(crate) struct Tune {
-    space: Space,
+    space: SearchSpace,
     metric: (String, Origin),
     all_seeds: bool,
 }
@@ -77,7 +77,7 @@ impl Tune {
                 false
             }
         };
-        let space = Space::read(&mut table, &entry.key_origin, problems);
+        let space = SearchSpace::read(&mut table, &entry.key_origin, problems);
         if problems.len() > before {
             return None;
         }
@@ -91,7 +91,7 @@ impl Tune {
     }
 
     /// The combinations to try, given the validated recipe with the probe's settings.
-    pub(super) fn candidates(&self, probed: &Node) -> Vec<Point> {
+    pub(super) fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
         self.space.candidates(probed)
     }
 
@@ -100,7 +100,7 @@ impl Tune {
         &self,
         method: String,
         case: Option<String>,
-        candidates: Vec<(Point, Resolved)>,
+        candidates: Vec<(GridPoint, Resolved)>,
         seeds: &[Option<(u64, Origin)>],
     ) -> Result<Search, Problems> {
         let (metric, origin) = &self.metric;

@@ -1,6 +1,6 @@
 //! The values that a random search draws for one setting.
 
-use crate::grid::Named;
+use crate::grid::PathSetting;
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::{Node, Value};
@@ -9,16 +9,16 @@ use rand::RngExt;
 
 /// The values to draw from.
 #[derive(Debug, Clone)]
-pub enum Range {
+pub enum SearchRange {
     /// One of these.
     Choices(Vec<Node>),
     /// A number, uniform or log-uniform.
     Between { low: f64, high: f64, log: bool },
 }
 
-impl Range {
+impl SearchRange {
     /// Reads the range of a setting.
-    pub fn read(named: &Named, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub fn read(named: &PathSetting, problems: &mut Vec<Problem>) -> Option<Self> {
         let path = format!("tune.random.{}", named.path());
         let example = "for example `{ min = 1e-4, max = 1e-2, log = true }`, or a list of choices";
         let mut wrong = |origin: &Origin, what: &str| {

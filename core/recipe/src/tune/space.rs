@@ -1,25 +1,25 @@
 //! The search space: a grid, or random values in ranges.
 
-use super::range::Range;
-use crate::grid::{self, Axis, Named, Point, named, short_names, value_text};
+use super::range::SearchRange;
+use crate::grid::{self, GridPoint, PathSetting, SweepAxis, named, short_names, value_text};
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use std::collections::HashSet;
 
 /// Most trials of one search; more are probably a mistake.
-const MOST_TRIALS: usize = 10_000;
+const MAX_TRIALS: usize = 10_000;
 
 /// The search space.
 #[derive(Debug, Clone)]
-pub enum Space {
+pub enum SearchSpace {
     /// All of these combinations.
-    Grid(Vec<Point>),
+    Grid(Vec<GridPoint>),
     /// This many draws from these ranges.
-    Random { searched: Vec<(Named, Range)>, trials: u64, seed: u64 },
+    Random { searched: Vec<(PathSetting, SearchRange)>, trials: u64, seed: u64 },
 }
 
-impl Space {
+impl SearchSpace {
     /// Removes the search space from `[tune]`.
     pub fn read(table: &mut Table, origin: &Origin, problems: &mut Vec<Problem>) -> Option<Self> {
         let trials = table.get("trials").map(|entry| entry.key_origin.clone());
@@ -30,11 +30,11 @@ impl Space {
                     let problem = Problem::new(&origin, "`tune.trials` is for `random`; a grid runs all combinations");
                     problems.push(problem.at("tune.trials").help("remove it"));
                 }
-                let axes: Vec<Axis> = grid::grid(grid, "tune.grid", problems);
+                let axes: Vec<SweepAxis> = grid::grid(grid, "tune.grid", problems);
                 grid::refuse_overlaps(&axes, "tune.grid", problems);
-                if grid::count(&axes) > MOST_TRIALS {
+                if grid::count(&axes) > MAX_TRIALS {
                     let message = format!(
-                        "`tune.grid` has {} combinations; at most {MOST_TRIALS} are allowed",
+                        "`tune.grid` has {} combinations; at most {MAX_TRIALS} are allowed",
                         grid::count(&axes)
                     );
                     problems.push(Problem::new(origin, message).at("tune.grid").help("use `random` instead"));
@@ -45,11 +45,11 @@ impl Space {
             (None, Some(random)) => {
                 let searched = ranges(random, problems);
                 match count {
-                    Some(trials) if trials > 0 && trials <= MOST_TRIALS as u64 => {
+                    Some(trials) if trials > 0 && trials <= MAX_TRIALS as u64 => {
                         Some(Self::Random { searched, trials, seed: seed.unwrap_or(0) })
                     }
                     _ => {
-                        let message = format!("`tune.random` needs `trials`, from 1 to {MOST_TRIALS}");
+                        let message = format!("`tune.random` needs `trials`, from 1 to {MAX_TRIALS}");
                         problems
                             .push(Problem::new(origin, message).at("tune.trials").help("for example `trials = 20`"));
                         None
@@ -72,12 +72,12 @@ impl Space {
     pub fn probe(&self) -> Table {
         let mut table = Table::default();
         match self {
-            Space::Grid(points) => table.clone_from(&points[0].table),
-            Space::Random { searched, .. } => {
+            SearchSpace::Grid(points) => table.clone_from(&points[0].table),
+            SearchSpace::Random { searched, .. } => {
                 for (named, range) in searched {
                     let node = match range {
-                        Range::Choices(choices) => choices[0].clone(),
-                        Range::Between { low, .. } => {
+                        SearchRange::Choices(choices) => choices[0].clone(),
+                        SearchRange::Between { low, .. } => {
                             Node { value: Value::Integer(low.ceil() as i128), origin: named.node.origin.clone() }
                         }
                     };
@@ -89,17 +89,17 @@ impl Space {
     }
 
     /// The combinations to try, given the validated recipe with the probe's settings.
-    pub fn candidates(&self, probed: &Node) -> Vec<Point> {
+    pub fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
         let (searched, trials, seed) = match self {
-            Space::Grid(points) => return points.clone(),
-            Space::Random { searched, trials, seed } => (searched, *trials, *seed),
+            SearchSpace::Grid(points) => return points.clone(),
+            SearchSpace::Random { searched, trials, seed } => (searched, *trials, *seed),
         };
         let paths: Vec<_> = searched.iter().map(|(named, _)| named.path()).collect();
         let names = short_names(&paths);
-        let mut points: Vec<Point> = Vec::new();
+        let mut points: Vec<GridPoint> = Vec::new();
         let mut seen = HashSet::new();
         for trial in 0..trials {
-            let mut point = Point::default();
+            let mut point = GridPoint::default();
             for ((named, range), (path, name)) in searched.iter().zip(paths.iter().zip(&names)) {
                 let whole = probed.find(path).is_some_and(|entry| matches!(entry.node.value, Value::Integer(_)));
                 let value = range.draw(seed, path, trial, whole, &named.node.origin);
@@ -117,7 +117,7 @@ impl Space {
     }
 }
 
-fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(Named, Range)> {
+fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(PathSetting, SearchRange)> {
     let Value::Table(table) = entry.node.value else {
         let message = format!("`tune.random` must be a table of settings with their ranges, not {}", entry.node.kind());
         problems.push(Problem::new(&entry.node.origin, message).at("tune.random"));
@@ -132,7 +132,7 @@ fn ranges(entry: Entry, problems: &mut Vec<Problem>) -> Vec<(Named, Range)> {
     if all.is_empty() {
         problems.push(Problem::new(&entry.node.origin, "`tune.random` names no setting").at("tune.random"));
     }
-    all.into_iter().filter_map(|named| Some((named.clone(), Range::read(&named, problems)?))).collect()
+    all.into_iter().filter_map(|named| Some((named.clone(), SearchRange::read(&named, problems)?))).collect()
 }
 
 /// Removes a setting that must be a whole number.

@@ -12,7 +12,7 @@ fn read(json: &Json) -> Result<Tune, Vec<Problem>> {
 
 fn values(json: &Json, probed: &Json, path: &str) -> Vec<Json> {
     let points = read(json).unwrap().candidates(&Node::from_default(probed).unwrap());
-    let value = |point: &Point| point.settings.iter().find(|(name, _)| name == path).unwrap().1.to_json();
+    let value = |point: &GridPoint| point.settings.iter().find(|(name, _)| name == path).unwrap().1.to_json();
     points.iter().map(value).collect()
 }
 

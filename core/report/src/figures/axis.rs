@@ -12,7 +12,7 @@ pub enum Scale {
 
 /// An axis that maps a range of values to a range of pixels.
 #[derive(Debug, Clone)]
-pub struct Axis {
+pub struct ChartAxis {
     scale: Scale,
     values: (f64, f64),
     pixels: (f64, f64),
@@ -20,7 +20,7 @@ pub struct Axis {
     pub ticks: Vec<f64>,
 }
 
-impl Axis {
+impl ChartAxis {
     /// An axis over these values with round ticks.
     pub fn over(scale: Scale, values: (f64, f64), pixels: (f64, f64)) -> Self {
         match scale {
@@ -94,24 +94,24 @@ mod tests {
     #[test]
     fn ticks_are_round_and_within_the_range() {
         assert_eq!(
-            Axis::over(Scale::Linear, (0.0, 1.0), (0.0, 1.0)).ticks,
+            ChartAxis::over(Scale::Linear, (0.0, 1.0), (0.0, 1.0)).ticks,
             [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
         );
-        let axis = Axis::over(Scale::Linear, (41.3, 78.2), (300.0, 0.0));
+        let axis = ChartAxis::over(Scale::Linear, (41.3, 78.2), (300.0, 0.0));
         assert_eq!(axis.ticks, [50.0, 60.0, 70.0]);
         assert_eq!(axis.place(41.3), 300.0);
         assert_eq!(axis.label(0.6000000000000001), "0.6");
         for same in [0.0, 3.0, -2.0] {
-            assert!(Axis::over(Scale::Linear, (same, same), (0.0, 1.0)).place(same).is_finite());
+            assert!(ChartAxis::over(Scale::Linear, (same, same), (0.0, 1.0)).place(same).is_finite());
         }
     }
 
     #[test]
     fn log_axes_have_ticks_at_powers_of_ten() {
-        let axis = Axis::over(Scale::Log, (3e-9, 2e-3), (0.0, 100.0));
+        let axis = ChartAxis::over(Scale::Log, (3e-9, 2e-3), (0.0, 100.0));
         assert_eq!(axis.ticks.len(), 4);
         assert_eq!(axis.label(axis.ticks[0]), "1e−9");
-        let sizes = Axis::at(Scale::Log, &[64.0, 128.0, 256.0], (0.0, 100.0));
+        let sizes = ChartAxis::at(Scale::Log, &[64.0, 128.0, 256.0], (0.0, 100.0));
         assert!((sizes.place(128.0) - 50.0).abs() < 1e-9);
     }
 }

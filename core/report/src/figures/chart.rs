@@ -1,6 +1,6 @@
 //! Line charts with markers, one line per series.
 
-use super::axis::{Axis, Scale};
+use super::axis::{ChartAxis, Scale};
 use super::svg::{Anchor, Svg, number, path, width};
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const LEGEND_ROW: f64 = 22.0;
 
 /// One value of a series.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct ChartPoint {
     /// Horizontal position.
     pub x: f64,
     /// Value.
@@ -29,7 +29,7 @@ pub struct Series {
     /// Index of its colour, marker and dash pattern.
     pub style: usize,
     /// Its values, sorted by `x`.
-    pub points: Vec<Point>,
+    pub points: Vec<ChartPoint>,
 }
 
 /// A line chart.
@@ -79,7 +79,7 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             // A small offset keeps error bars of different series from overlapping.
             let offset = 4.0 * (index as f64 - (self.series.len() - 1) as f64 / 2.0);
-            let place = |point: &Point| (x.place(point.x) + if crowded { 0.0 } else { offset }, y.place(point.y));
+            let place = |point: &ChartPoint| (x.place(point.x) + if crowded { 0.0 } else { offset }, y.place(point.y));
             let points: Vec<(f64, f64)> = series.points.iter().map(place).collect();
             svg.begin_series(series.style);
             svg.raw(&format!("<g clip-path=\"url(#{clip})\">"));
@@ -110,43 +110,43 @@ impl Chart {
         svg.document(&self.name, (WIDTH, height), &self.title, &self.description(&x))
     }
 
-    fn x_axis(&self) -> Axis {
+    fn x_axis(&self) -> ChartAxis {
         let mut values: Vec<f64> = self.points().map(|point| point.x).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         if self.x_discrete {
-            return Axis::at(self.x_scale, &values, PLOT);
+            return ChartAxis::at(self.x_scale, &values, PLOT);
         }
         let (low, high) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
         let room = 0.02 * (high - low);
-        let mut axis = Axis::over(self.x_scale, (low - room, high + room), PLOT);
+        let mut axis = ChartAxis::over(self.x_scale, (low - room, high + room), PLOT);
         axis.ticks.retain(|tick| tick.fract() == 0.0 || high - low < 4.0);
         axis
     }
 
     /// Covers all values and, as far as that does not squeeze them, their intervals.
-    fn y_axis(&self) -> Axis {
+    fn y_axis(&self) -> ChartAxis {
         let pixels = (BOTTOM, TOP);
         let ends = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
         };
         let (low, high) = ends(&mut self.points().map(|point| point.y));
         if self.y_scale == Scale::Log {
-            return Axis::over(Scale::Log, (low, high), pixels);
+            return ChartAxis::over(Scale::Log, (low, high), pixels);
         }
         let (lowest, highest) = ends(&mut self.points().flat_map(|point| point.interval.unwrap_or([point.y; 2])));
         let span = (high - low).max(0.02 * high.abs()).max(1e-9);
         let low = lowest.max(low - span) - 0.05 * span;
         let high = highest.min(high + span) + 0.05 * span;
-        Axis::over(Scale::Linear, (low.max(self.y_limits.0), high.min(self.y_limits.1)), pixels)
+        ChartAxis::over(Scale::Linear, (low.max(self.y_limits.0), high.min(self.y_limits.1)), pixels)
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
+    fn points(&self) -> impl Iterator<Item = &ChartPoint> {
         self.series.iter().flat_map(|series| &series.points)
     }
 
     /// The values as text, for screen readers.
-    fn description(&self, x: &Axis) -> String {
+    fn description(&self, x: &ChartAxis) -> String {
         let mut text = format!("{} against {}.", self.y_label, self.x_label);
         if self.points().any(|point| point.interval.is_some()) {
             let _ = write!(text, " {}.", self.interval);
@@ -160,7 +160,7 @@ impl Chart {
     }
 }
 
-fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
+fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &ChartAxis) {
     for (point, (x, _)) in series.points.iter().zip(points) {
         if let Some([low, high]) = point.interval {
             let (low, high) = (number(y.place(low)), number(y.place(high)));
@@ -173,7 +173,7 @@ fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
     }
 }
 
-fn band(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
+fn band(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &ChartAxis) {
     let with: Vec<_> = series.points.iter().zip(points).filter_map(|(p, (x, _))| Some((*x, p.interval?))).collect();
     if with.len() > 1 {
         let upper = with.iter().map(|(x, [_, high])| (*x, y.place(*high)));
@@ -183,7 +183,7 @@ fn band(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &Axis) {
     }
 }
 
-fn told(name: &str, x: &Axis, point: &Point) -> String {
+fn told(name: &str, x: &ChartAxis, point: &ChartPoint) -> String {
     let interval =
         point.interval.map_or_else(String::new, |[low, high]| format!(" ({} – {})", short(low), short(high)));
     format!("{name} at {}: {}{interval}", x.label(point.x), short(point.y))
@@ -200,7 +200,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// Axes, ticks, grid and labels.
-pub(super) fn frame(svg: &mut Svg, x: &Axis, y: &Axis, x_label: &str, y_label: &str) {
+pub(super) fn frame(svg: &mut Svg, x: &ChartAxis, y: &ChartAxis, x_label: &str, y_label: &str) {
     for tick in &y.ticks {
         let at = y.place(*tick);
         svg.rule((PLOT.0, at), (PLOT.1, at), false);

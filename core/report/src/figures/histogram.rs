@@ -1,29 +1,29 @@
 //! Histograms of the weights of correctly labelled and of mislabelled samples.
 
-use super::axis::{Axis, Scale};
+use super::axis::{ChartAxis, Scale};
 use super::chart::{AREA, Legend, frame};
 use super::svg::{Svg, escape, number};
 
 const BINS: usize = 20;
 
-/// Weights of training samples, by whether their label was flipped.
+/// WeightHistogram of training samples, by whether their label was flipped.
 #[derive(Debug, Clone, Default)]
-pub struct Weights {
-    /// Weights of samples with the right label.
+pub struct WeightHistogram {
+    /// WeightHistogram of samples with the right label.
     pub clean: Vec<f64>,
-    /// Weights of samples with a wrong label.
+    /// WeightHistogram of samples with a wrong label.
     pub noisy: Vec<f64>,
 }
 
-impl Weights {
+impl WeightHistogram {
     /// Draws each group relative to its own size, so that the larger does not hide the smaller.
     pub fn svg(&self, name: &str, title: &str) -> String {
         let kinds = [("right label", &self.clean), ("wrong label", &self.noisy)];
         let shares: Vec<(&str, [f64; BINS])> =
             kinds.iter().filter(|(_, values)| !values.is_empty()).map(|(kind, v)| (*kind, shares(v))).collect();
         let highest = shares.iter().flat_map(|(_, shares)| shares).copied().fold(1.0, f64::max);
-        let x = Axis::over(Scale::Linear, (0.0, 1.0), AREA.0);
-        let y = Axis::over(Scale::Linear, (0.0, 1.05 * highest), AREA.1);
+        let x = ChartAxis::over(Scale::Linear, (0.0, 1.0), AREA.0);
+        let y = ChartAxis::over(Scale::Linear, (0.0, 1.05 * highest), AREA.1);
         let mut svg = Svg::default();
         let hatch = format!("{name}-hatch");
         svg.raw(&format!(
@@ -51,7 +51,7 @@ impl Weights {
             svg,
             name,
             title,
-            &format!("Weights of training samples. {}", words.join(" ")),
+            &format!("WeightHistogram of training samples. {}", words.join(" ")),
             |svg, i, (x, y)| {
                 svg.begin_series(i);
                 svg.raw(&bar((x, 26.0), (y - 6.0, y + 6.0), &fill(i, &hatch), ""));

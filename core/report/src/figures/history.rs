@@ -1,10 +1,10 @@
 //! Charts of what runs logged during training.
 
 use super::axis::Scale;
-use super::chart::{Chart, Point, Series};
+use super::chart::{Chart, ChartPoint, Series};
 use crate::Result;
 use crate::statistics::Spread;
-use crate::{Comparison, Measure, Run};
+use crate::{Comparison, Measure, ReportedRun};
 use curricle_record::RunFolder;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct History(BTreeMap<String, BTreeMap<u64, f64>>);
 
 impl History {
     /// Reads the scalars that the charts need; the last value of an epoch counts.
-    pub fn read(run: &Run, main: Option<&Measure>) -> Result<Self> {
+    pub fn read(run: &ReportedRun, main: Option<&Measure>) -> Result<Self> {
         let main = main.map(|measure| format!("eval/{}", measure.name));
         let mut history = Self::default();
         for record in RunFolder::new(&run.folder).read_metrics()? {
@@ -28,7 +28,7 @@ impl History {
 }
 
 /// A scalar to plot over epochs.
-pub struct Followed {
+pub struct PlottedScalar {
     /// Its tag.
     pub tag: String,
     /// Name in file names.
@@ -50,11 +50,11 @@ pub struct Followed {
 }
 
 /// All scalars that are plotted.
-pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
+pub fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
     let any = (f64::NEG_INFINITY, f64::INFINITY);
     let mut all = Vec::new();
     if let Some(main) = main.filter(|main| main.percent) {
-        all.push(Followed {
+        all.push(PlottedScalar {
             tag: format!("eval/{}", main.name),
             name: "curve",
             title: format!("{} during training", main.title),
@@ -66,7 +66,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
             before: None,
         });
     }
-    all.push(Followed {
+    all.push(PlottedScalar {
         tag: "train/epoch_loss".into(),
         name: "loss",
         title: "Training loss, relative to the first epoch".into(),
@@ -77,7 +77,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
         needs: "at least two epochs",
         before: None,
     });
-    all.push(Followed {
+    all.push(PlottedScalar {
         tag: "weights/objective".into(),
         name: "objective",
         title: "Objective of the weights by round".into(),
@@ -88,7 +88,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
         needs: "a weight scheme that logs its objective, and at least two rounds",
         before: Some("weights/objective_before"),
     });
-    all.push(Followed {
+    all.push(PlottedScalar {
         tag: "weights/projected_gradient".into(),
         name: "convergence",
         title: "Projected gradient when the solver stopped".into(),
@@ -99,7 +99,7 @@ pub fn followed(main: Option<&Measure>) -> Vec<Followed> {
         needs: "a weight scheme that logs its projected gradient, and at least two rounds",
         before: None,
     });
-    all.push(Followed {
+    all.push(PlottedScalar {
         tag: "weights/auroc".into(),
         name: "auroc",
         title: "Detection of wrong labels by the weights, by round".into(),
@@ -121,7 +121,7 @@ pub fn chart(
     comparison: &Comparison,
     histories: &BTreeMap<&std::path::Path, History>,
     case: &str,
-    followed: &Followed,
+    followed: &PlottedScalar,
 ) -> Result<Chart, String> {
     let mut series = Vec::new();
     for (index, method) in comparison.methods.iter().enumerate() {
@@ -159,7 +159,7 @@ pub fn chart(
 }
 
 /// The mean over runs at every epoch that all of them have.
-fn points(histories: &[&History], tag: &str, unit: Option<f64>, scale: Scale) -> Vec<Point> {
+fn points(histories: &[&History], tag: &str, unit: Option<f64>, scale: Scale) -> Vec<ChartPoint> {
     let lines: Vec<&BTreeMap<u64, f64>> = histories.iter().filter_map(|history| history.0.get(tag)).collect();
     let Some(first) = lines.first().filter(|_| lines.len() == histories.len()) else { return Vec::new() };
     let mut points = Vec::new();
@@ -173,7 +173,7 @@ fn points(histories: &[&History], tag: &str, unit: Option<f64>, scale: Scale) ->
         let Some(spread) = values.and_then(|values| Spread::of(&values)) else { continue };
         if scale == Scale::Linear || spread.mean > 0.0 {
             let interval = spread.interval.filter(|_| scale == Scale::Linear);
-            points.push(Point { x: *epoch as f64, y: spread.mean, interval });
+            points.push(ChartPoint { x: *epoch as f64, y: spread.mean, interval });
         }
     }
     points

@@ -7,10 +7,10 @@ mod history;
 mod svg;
 mod sweep;
 
-use crate::{Comparison, Measure, Run, Summary};
+use crate::{Comparison, Measure, ReportedRun, Summary};
 use crate::{Error, Result};
 use curricle_record::{self as record, RunFolder, files};
-use histogram::Weights;
+use histogram::WeightHistogram;
 use history::History;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl Figures {
                 }),
             }
         }
-        for followed in history::followed(main) {
+        for followed in history::plotted_scalars(main) {
             let mut reason = None;
             for case in &comparison.cases {
                 match history::chart(comparison, &histories, case, &followed) {
@@ -115,10 +115,10 @@ impl Figures {
 
     fn weights(&mut self, comparison: &Comparison) {
         let before = self.drawn.len();
-        let weighted = |runs: &[&Run]| runs.iter().any(|run| run.result.weights != "uniform");
+        let weighted = |runs: &[&ReportedRun]| runs.iter().any(|run| run.result.weights != "uniform");
         for (method, case, runs) in comparison.groups().filter(|(_, _, runs)| weighted(runs)) {
             let condition = if case.is_empty() { String::new() } else { format!(" ({case})") };
-            let title = format!("Weights of {method}{condition}");
+            let title = format!("WeightHistogram of {method}{condition}");
             match weights(&runs) {
                 Ok(weights) => {
                     let suffix = if case.is_empty() { String::new() } else { format!("-{case}") };
@@ -158,8 +158,8 @@ pub fn slug(text: &str) -> String {
 }
 
 /// The weights from the `samples.csv` of all runs, pooled.
-fn weights(runs: &[&Run]) -> Result<Weights> {
-    let mut weights = Weights::default();
+fn weights(runs: &[&ReportedRun]) -> Result<WeightHistogram> {
+    let mut weights = WeightHistogram::default();
     for run in runs {
         let path = RunFolder::new(&run.folder).samples();
         let failed = |message: String| Error::from(record::Error::format(&path, message));

@@ -1,10 +1,10 @@
 //! A metric against a setting that was varied.
 
 use super::axis::Scale;
-use super::chart::{Chart, Point, Series};
+use super::chart::{Chart, ChartPoint, Series};
 use crate::difference::leaves;
 use crate::statistics::Spread;
-use crate::{Comparison, Measure, Run};
+use crate::{Comparison, Measure, ReportedRun};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of lines in a chart that stay distinguishable.
@@ -19,7 +19,7 @@ pub struct Dimension {
     /// Scale of the axis.
     pub scale: Scale,
     /// Its value in a run, or `None` to exclude the run.
-    pub value: fn(&Run) -> Option<f64>,
+    pub value: fn(&ReportedRun) -> Option<f64>,
     /// Settings that vary with it and do not start a separate line.
     pub covers: fn(&str) -> bool,
 }
@@ -108,13 +108,13 @@ pub fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dimension)
     Ok(if apart { facets.iter().map(|facet| chart(Some(facet))).collect() } else { vec![chart(None)] })
 }
 
-type Lines = BTreeMap<(usize, String), Vec<Point>>;
+type SweepLines = BTreeMap<(usize, String), Vec<ChartPoint>>;
 
 /// Points by method and by the other settings that differ between its runs.
-fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Lines {
-    let mut lines = Lines::new();
+fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> SweepLines {
+    let mut lines = SweepLines::new();
     for (index, method) in comparison.methods.iter().enumerate() {
-        let groups: Vec<Vec<&Run>> = comparison.groups().filter(|g| g.0 == method).map(|g| g.2).collect();
+        let groups: Vec<Vec<&ReportedRun>> = comparison.groups().filter(|g| g.0 == method).map(|g| g.2).collect();
         let groups: Vec<_> = groups.iter().filter_map(|runs| Some(((dimension.value)(runs[0])?, runs))).collect();
         let settings: Vec<Vec<(String, String)>> = groups.iter().map(|(_, runs)| leaves(&runs[0].settings)).collect();
         for ((x, runs), own) in groups.iter().zip(&settings) {
@@ -131,7 +131,7 @@ fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> L
             let interval = spread.interval.map(|ends| ends.map(|end| unit * end));
             let points = lines.entry((index, facet.join(", "))).or_default();
             if points.iter().all(|point| point.x != *x) {
-                points.push(Point { x: *x, y: unit * spread.mean, interval });
+                points.push(ChartPoint { x: *x, y: unit * spread.mean, interval });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! CSV: every number of a report, one line for each method, case and metric.
 
 use crate::statistics::Spread;
-use crate::summary::{Row, Summary};
+use crate::summary::{Summary, SummaryRow};
 use crate::{Error, Result};
 
 const TITLES: [&str; 22] = [
@@ -45,7 +45,7 @@ pub fn csv(summary: &Summary) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(e.to_string()))
 }
 
-fn record(summary: &Summary, row: &Row, metric: &str) -> Option<[String; 22]> {
+fn record(summary: &Summary, row: &SummaryRow, metric: &str) -> Option<[String; 22]> {
     let value = row.values.get(metric)?;
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let end = |spread: Option<Spread>, i: usize| number(spread.and_then(|s| s.interval).map(|interval| interval[i]));

@@ -4,8 +4,8 @@
 
 use crate::agreement::{self, Condition};
 use crate::figures::Figures;
-use crate::table::{Cell, Content, Layout, Mark, Table};
-use crate::{Comparison, Difference, LeftOut, Measure, Run, Summary, differences, shared};
+use crate::table::{Cell, Content, Mark, ReportLayout, Table};
+use crate::{Comparison, Difference, Measure, ReportedRun, SkippedRun, Summary, differences, shared};
 use crate::{Error, Result};
 use base64::Engine;
 use curricle_record::RunFolder;
@@ -25,7 +25,7 @@ pub struct Page<'a> {
     /// Their numbers.
     pub summary: &'a Summary,
     /// Their tables.
-    pub layout: &'a Layout,
+    pub layout: &'a ReportLayout,
     /// Their figures.
     pub figures: &'a Figures,
 }
@@ -56,7 +56,7 @@ fn code(text: &str) -> String {
 }
 
 #[derive(Serialize)]
-struct View {
+struct PageView {
     title: String,
     version: &'static str,
     counts: String,
@@ -73,7 +73,7 @@ struct View {
     made_with: Vec<(&'static str, String)>,
     runs: Vec<RunView>,
     main: Option<Measure>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<SkippedRun>,
 }
 
 #[derive(Serialize)]
@@ -149,10 +149,10 @@ struct RunView {
     folder: String,
 }
 
-fn view(page: &Page) -> View {
+fn view(page: &Page) -> PageView {
     let Page { comparison, summary, layout, figures } = *page;
     let main = summary.metrics.first();
-    View {
+    PageView {
         title: layout.title.clone(),
         version: env!("CARGO_PKG_VERSION"),
         counts: counts(comparison),
@@ -175,7 +175,7 @@ fn view(page: &Page) -> View {
 
 fn counts(comparison: &Comparison) -> String {
     let several = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
-    let seeds: BTreeSet<u64> = comparison.runs.iter().map(Run::seed).collect();
+    let seeds: BTreeSet<u64> = comparison.runs.iter().map(ReportedRun::seed).collect();
     let parts = [
         several(comparison.methods.len(), "method"),
         several(comparison.cases.len(), "case"),
@@ -270,7 +270,7 @@ fn told(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
 
 /// Retrievals of each method, from its first seed that saved an image.
 fn gallery(comparison: &Comparison, main: Option<&Measure>) -> Vec<GalleryCase> {
-    let retrieval = |run: &Run| {
+    let retrieval = |run: &ReportedRun| {
         let bytes = std::fs::read(RunFolder::new(&run.folder).retrieval()).ok()?;
         let uri = format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes));
         Some(Retrieval { method: run.method.clone(), seed: run.seed(), value: shown(run, main), uri })
@@ -306,10 +306,10 @@ fn conditions(comparison: &Comparison) -> Vec<ConditionView> {
 }
 
 fn made_with(comparison: &Comparison) -> Vec<(&'static str, String)> {
-    let distinct = |of: &dyn Fn(&Run) -> Option<String>| {
+    let distinct = |of: &dyn Fn(&ReportedRun) -> Option<String>| {
         comparison.runs.iter().filter_map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
     };
-    let manifest = |run: &Run| run.manifest.clone();
+    let manifest = |run: &ReportedRun| run.manifest.clone();
     let facts = [
         ("curricle", distinct(&|run| manifest(run).map(|m| m.curricle))),
         ("libtorch", distinct(&|run| manifest(run).map(|m| m.libtorch))),
@@ -320,7 +320,7 @@ fn made_with(comparison: &Comparison) -> Vec<(&'static str, String)> {
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn run_view(run: &Run, main: Option<&Measure>) -> RunView {
+fn run_view(run: &ReportedRun, main: Option<&Measure>) -> RunView {
     RunView {
         method: run.method.clone(),
         case: run.case.clone(),
@@ -333,7 +333,7 @@ fn run_view(run: &Run, main: Option<&Measure>) -> RunView {
     }
 }
 
-fn shown(run: &Run, main: Option<&Measure>) -> String {
+fn shown(run: &ReportedRun, main: Option<&Measure>) -> String {
     main.and_then(|main| Some(main.show(main.of(run)?))).unwrap_or_default()
 }
 

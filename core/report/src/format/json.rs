@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// The numbers, the runs behind them with their conditions, and skipped folders.
 pub fn json(comparison: &Comparison, summary: &Summary) -> Value {
-    let run = |run: &crate::Run| {
+    let run = |run: &crate::ReportedRun| {
         json!({
             "folder": run.folder,
             "method": run.method,

@@ -1,10 +1,10 @@
 //! LaTeX tables that need only `booktabs`.
 
-use crate::table::{Cell, Content, Layout, Mark, Table};
+use crate::table::{Cell, Content, Mark, ReportLayout, Table};
 use std::fmt::Write;
 
 /// One `table` for each table; needs `\usepackage{booktabs}`.
-pub fn latex(layout: &Layout) -> String {
+pub fn latex(layout: &ReportLayout) -> String {
     let mut text = String::from("% needs \\usepackage{booktabs}\n");
     let ranked = layout.tables.iter().flat_map(|table| table.rows.iter().flatten()).any(|cell| cell.mark != Mark::None);
     let ranks = ranked.then(|| "Best in bold, second underlined.".to_string());

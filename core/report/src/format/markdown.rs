@@ -1,10 +1,10 @@
 //! Markdown tables, in the extension that common hosts support.
 
-use crate::table::{Cell, Layout, Mark, Table};
+use crate::table::{Cell, Mark, ReportLayout, Table};
 use std::fmt::Write;
 
 /// The tables as Markdown: best in bold, second underlined.
-pub fn markdown(layout: &Layout) -> String {
+pub fn markdown(layout: &ReportLayout) -> String {
     let mut text = String::new();
     if !layout.title.is_empty() {
         let _ = write!(text, "## {}\n\n", escaped(&layout.title));

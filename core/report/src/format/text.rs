@@ -1,11 +1,11 @@
 //! Tables for terminals.
 
-use crate::table::{Cell, Layout, Mark, Table};
+use crate::table::{Cell, Mark, ReportLayout, Table};
 use comfy_table::{Attribute, CellAlignment, presets};
 use std::fmt::Write;
 
 /// The tables as text. Ranks are superscript digits, so that they show without styling too.
-pub fn text(layout: &Layout, styled: bool) -> String {
+pub fn text(layout: &ReportLayout, styled: bool) -> String {
     let mut text = String::new();
     for table in &layout.tables {
         if layout.tables.len() > 1 {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::bench::{self, BenchOutcome, BenchProgress, Event, PoolOptions, TuneRecord};
 use curricle_engine::progress::{self, ProgressMode};
-use curricle_engine::stop::Stop;
+use curricle_engine::stop::StopSignal;
 use curricle_recipe::{Plan, SweepRun};
 use curricle_record::Exit;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
         slots,
         force: args.force,
     };
-    let stop = Stop::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
+    let stop = StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
     let mut reporter = Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0 };
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let record = match trials.is_empty() {
         true => None,
         false => {
-            reporter.carry_out(&trials.iter().collect::<Vec<_>>(), true, &options, &stop);
+            reporter.run_all(&trials.iter().collect::<Vec<_>>(), true, &options, &stop);
             let record = bench::settle(&mut plan, &args.out)?;
             let path = record.save(&args.out)?;
             announce(&record);
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     reporter.offset = trials.len();
     let ready: Vec<usize> = (0..plan.runs.len()).filter(|index| plan.runs[*index].search.is_none()).collect();
     let runs: Vec<_> = ready.iter().map(|index| &plan.runs[*index]).collect();
-    let mut finished = reporter.carry_out(&runs, false, &options, &stop);
+    let mut finished = reporter.run_all(&runs, false, &options, &stop);
     reporter.progress.clear();
     finished.iter_mut().for_each(|run| run.index = ready[run.index]);
 
@@ -72,7 +72,13 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn carry_out(&mut self, runs: &[&SweepRun], trials: bool, options: &PoolOptions, stop: &Stop) -> Vec<BenchOutcome> {
+    fn run_all(
+        &mut self,
+        runs: &[&SweepRun],
+        trials: bool,
+        options: &PoolOptions,
+        stop: &StopSignal,
+    ) -> Vec<BenchOutcome> {
         bench::run_all(runs, options, stop, |event| self.show(runs, trials, event))
     }
 
@@ -85,7 +91,7 @@ impl Reporter {
                     output::note(&format!("{}: {line}", title(runs[*index])));
                 }
             }
-            Event::Elsewhere(index) => {
+            Event::Busy(index) => {
                 output::note(&format!("{}: another process is working on it; waiting", title(runs[*index])));
             }
             Event::Finished(run) => self.finished(runs[run.index], trials, run),
@@ -114,7 +120,7 @@ impl Reporter {
 }
 
 /// The outcome of the command: interrupted takes precedence over failed, failed over success.
-fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &Stop, out: &Path) -> Result<()> {
+fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &StopSignal, out: &Path) -> Result<()> {
     let interrupted = |run: &BenchOutcome| matches!(&run.result, Err(error) if error.exit() == Exit::Interrupted);
     if stop.requested() || finished.iter().any(interrupted) {
         return Err(curricle_engine::Error::Interrupted(out.into()).into());

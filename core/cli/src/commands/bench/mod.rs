@@ -8,7 +8,7 @@ mod show;
 use super::{DeviceArgs, RecipeArgs};
 use crate::error::{Error, Result};
 use crate::output;
-use curricle_engine::bench::{self, Standing, TuneRecord};
+use curricle_engine::bench::{self, RunStatus, TuneRecord};
 use curricle_engine::device::DeviceChoice;
 use curricle_recipe::{Plan, SweepRun};
 use curricle_record::RunResult;
@@ -82,7 +82,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    carry_out(args, args.load()?)
+    execute(args, args.load()?)
 }
 
 /// Runs the searches, then the runs with the chosen settings.
@@ -94,19 +94,19 @@ pub fn tune(args: &Args) -> Result<()> {
             args.recipe.path.display()
         )));
     }
-    carry_out(args, plan)
+    execute(args, plan)
 }
 
-fn carry_out(args: &Args, mut plan: Plan) -> Result<()> {
-    args.refuse_contradictions()?;
+fn execute(args: &Args, mut plan: Plan) -> Result<()> {
+    args.check_conflicts()?;
     if !(args.status || args.collect) {
         output::warnings(plan.warnings());
     }
     // With `--force` the searches start over, so earlier choices do not apply.
     let record = if args.force { None } else { Some(bench::settle(&mut plan, &args.out)?) };
     if args.status || args.dry_run {
-        let standings = standings(&plan, args)?;
-        return if args.status { show::status(&standings, args.json) } else { show::list(&plan, &standings, args) };
+        let statuses = statuses(&plan, args)?;
+        return if args.status { show::status(&statuses, args.json) } else { show::list(&plan, &statuses, args) };
     }
     if args.collect {
         return collect(args, &plan, record.as_ref());
@@ -124,7 +124,7 @@ impl Args {
         if inspected { self.recipe.load_sweep_to_inspect() } else { self.recipe.load_sweep() }
     }
 
-    fn refuse_contradictions(&self) -> Result<()> {
+    fn check_conflicts(&self) -> Result<()> {
         let refuse = |message: &str| Err(Error::usage(message.into()));
         match self.launcher {
             Launcher::Slurm | Launcher::Print if !self.devices.is_empty() => {
@@ -148,8 +148,8 @@ fn jobs(plan: &Plan) -> Vec<(bool, &SweepRun)> {
     trials.map(|run| (true, run)).chain(plan.runs.iter().map(|run| (false, run))).collect()
 }
 
-fn standings(plan: &Plan, args: &Args) -> Result<Vec<Standing>> {
-    let standing = |(trial, run)| Ok(Standing::new(run, trial, &bench::state_of(run, &args.out)?, &args.out));
+fn statuses(plan: &Plan, args: &Args) -> Result<Vec<RunStatus>> {
+    let standing = |(trial, run)| Ok(RunStatus::new(run, trial, &bench::state_of(run, &args.out)?, &args.out));
     jobs(plan).into_iter().map(standing).collect()
 }
 

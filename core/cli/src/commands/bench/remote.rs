@@ -19,7 +19,7 @@ pub(super) fn print(args: &Args, plan: &Plan) -> Result<()> {
         true => output::json(&json!({ "commands": commands }))?,
         false => output::print(&commands.iter().map(|command| format!("{command}\n")).collect::<String>())?,
     }
-    say_what_is_left(plan, open.len());
+    note_remaining(plan, open.len());
     Ok(())
 }
 
@@ -28,7 +28,7 @@ pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
     let launch = launch(args)?;
     let open = open(plan, args)?;
     if open.is_empty() {
-        say_what_is_left(plan, 0);
+        note_remaining(plan, 0);
         return Ok(());
     }
     let places: Vec<_> = open.iter().map(|(place, _)| *place).collect();
@@ -43,7 +43,7 @@ pub(super) fn slurm(args: &Args, plan: &Plan) -> Result<()> {
         |flag: &str| format!("curricle bench {} --out {} {flag}", args.recipe.path.display(), args.out.display());
     output::note(&format!("status: {}", again("--status")));
     output::note(&format!("comparison: {}", again("--collect")));
-    say_what_is_left(plan, open.len());
+    note_remaining(plan, open.len());
     Ok(())
 }
 
@@ -80,7 +80,7 @@ fn launch(args: &Args) -> Result<Launch> {
     })
 }
 
-fn say_what_is_left(plan: &Plan, open: usize) {
+fn note_remaining(plan: &Plan, open: usize) {
     let waiting = plan.runs.iter().filter(|run| run.search.is_some()).count();
     if waiting > 0 {
         let runs = show::runs(waiting);

@@ -3,31 +3,31 @@
 use super::{Args, Launcher, jobs, remote};
 use crate::error::Result;
 use crate::output;
-use curricle_engine::bench::{SearchRecord, Standing, TuneRecord};
+use curricle_engine::bench::{RunStatus, SearchRecord, TuneRecord};
 use curricle_recipe::Plan;
 use curricle_record::RunResult;
 use curricle_record::{RunFolder, StateName};
-use curricle_report::{Comparison, Measure, Questions, Summary, format, table};
+use curricle_report::{Comparison, Measure, Summary, SummaryOptions, format, table};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Prints all runs and their states, for `--dry-run`.
-pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<()> {
+pub(super) fn list(plan: &Plan, statuses: &[RunStatus], args: &Args) -> Result<()> {
     if args.json {
-        let one = |((_, run), standing): ((bool, _), &Standing)| {
+        let one = |((_, run), standing): ((bool, _), &RunStatus)| {
             let run: &curricle_recipe::SweepRun = run;
             let mut json = serde_json::to_value(standing).unwrap_or_default();
             json["hash"] = run.resolved.hash().into();
             json["recipe"] = serde_json::to_value(&run.resolved.recipe).unwrap_or_default();
             json
         };
-        return output::json(&jobs(plan).into_iter().zip(standings).map(one).collect::<Vec<_>>());
+        return output::json(&jobs(plan).into_iter().zip(statuses).map(one).collect::<Vec<_>>());
     }
     if args.launcher == Launcher::Slurm {
         return output::print(&remote::preview(args, plan)?);
     }
     let mut table = output::table(&["method", "case", "seed", "loss", "weights", "hash", "state"]);
-    for ((trial, run), standing) in jobs(plan).into_iter().zip(standings) {
+    for ((trial, run), standing) in jobs(plan).into_iter().zip(statuses) {
         let recipe = &run.resolved.recipe;
         let method = format!("{}{}", if trial { "trial " } else { "" }, run.method);
         let hash = if run.search.is_some() { "-".into() } else { run.resolved.short_hash() };
@@ -35,19 +35,19 @@ pub(super) fn list(plan: &Plan, standings: &[Standing], args: &Args) -> Result<(
         let (seed, state) = (recipe.seed.to_string(), standing.state.to_string());
         table.add_row([&method, &case, &seed, &recipe.loss.name, &recipe.weights.name, &hash, &state]);
     }
-    output::print(&format!("{table}\n{}\n", counts(standings)))
+    output::print(&format!("{table}\n{}\n", counts(statuses)))
 }
 
 /// Prints the state of every run, for `--status`.
-pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
+pub(super) fn status(statuses: &[RunStatus], as_json: bool) -> Result<()> {
     if as_json {
-        let count = |state: StateName| standings.iter().filter(|standing| standing.state == state).count();
+        let count = |state: StateName| statuses.iter().filter(|standing| standing.state == state).count();
         let counts: Map<String, Value> =
             StateName::ALL.iter().map(|state| (state.to_string(), count(*state).into())).collect();
-        return output::json(&json!({ "counts": counts, "runs": standings }));
+        return output::json(&json!({ "counts": counts, "runs": statuses }));
     }
     let mut table = output::table(&["method", "case", "seed", "state", "epoch", "R@1", "folder"]);
-    for standing in standings {
+    for standing in statuses {
         let method = format!("{}{}", if standing.trial { "trial " } else { "" }, standing.method);
         let epoch = standing.epoch.map_or_else(String::new, |epoch| format!("{epoch}/{}", standing.epochs));
         let recall = standing.recall_at_1.map_or_else(String::new, |recall| format!("{:.2}", 100.0 * recall));
@@ -55,8 +55,8 @@ pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
         let case = standing.case.clone().unwrap_or_default();
         table.add_row([method, case, standing.seed.to_string(), standing.state.to_string(), epoch, recall, folder]);
     }
-    let mut text = format!("{table}\n{}\n", counts(standings));
-    for standing in standings {
+    let mut text = format!("{table}\n{}\n", counts(statuses));
+    for standing in statuses {
         if let (Some(error), Some(folder)) = (&standing.error, &standing.folder) {
             let first = error.lines().next().unwrap_or_default();
             text.push_str(&format!("failed: {first}; see `{}`\n", RunFolder::new(folder).log().display()));
@@ -65,12 +65,12 @@ pub(super) fn status(standings: &[Standing], as_json: bool) -> Result<()> {
     output::print(&text)
 }
 
-fn counts(standings: &[Standing]) -> String {
+fn counts(statuses: &[RunStatus]) -> String {
     let count = |state: &StateName| {
-        let count = standings.iter().filter(|standing| standing.state == *state).count();
+        let count = statuses.iter().filter(|standing| standing.state == *state).count();
         (count > 0).then(|| format!("{count} {state}"))
     };
-    format!("{}: {}", runs(standings.len()), StateName::ALL.iter().filter_map(count).collect::<Vec<_>>().join(", "))
+    format!("{}: {}", runs(statuses.len()), StateName::ALL.iter().filter_map(count).collect::<Vec<_>>().join(", "))
 }
 
 /// Prints the trials of searches, then the comparison of the runs as in `curricle report`.
@@ -85,7 +85,7 @@ pub(super) fn comparison(
     let compared = Comparison::from_results(results_of);
     let mut metrics = Measure::usual(&compared.runs);
     metrics.extend((!metrics.is_empty()).then(|| "seconds".to_string()));
-    let summary = Summary::new(&compared, &Questions { metrics, ..Default::default() })?;
+    let summary = Summary::new(&compared, &SummaryOptions { metrics, ..Default::default() })?;
     let record = record.filter(|record| !record.searches.is_empty());
     if !as_json {
         let searches = record.into_iter().flat_map(|record| &record.searches);

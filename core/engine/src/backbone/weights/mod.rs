@@ -64,7 +64,7 @@ pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>)
     })
 }
 
-fn nothing_matched(network: &str, wanted: usize, contents: &pth::Contents) -> String {
+fn nothing_matched(network: &str, wanted: usize, contents: &pth::FileContents) -> String {
     let mut message = format!("has none of the {wanted} tensors of `{network}`");
     let names: Vec<&str> = contents.tensors.keys().map(String::as_str).collect();
     if !names.is_empty() {
@@ -90,7 +90,7 @@ fn some(names: &[&str]) -> String {
 }
 
 /// Detects the format from the contents, because file names are unreliable.
-fn read(path: &Path, bytes: &[u8]) -> Result<pth::Contents, String> {
+fn read(path: &Path, bytes: &[u8]) -> Result<pth::FileContents, String> {
     if pth::is_zip(bytes) {
         pth::read_zip(bytes)
     } else if pth::is_legacy(bytes) {
@@ -100,10 +100,10 @@ fn read(path: &Path, bytes: &[u8]) -> Result<pth::Contents, String> {
         let tensors = Tensor::load_multi(path).map_err(|e| {
             format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
         })?;
-        Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+        Ok(pth::FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else if is_safetensors(bytes) {
         let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
-        Ok(pth::Contents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+        Ok(pth::FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else {
         Err("is neither a PyTorch file (`.pth`), a safetensors file nor a tch file (`.ot`)".into())
     }

@@ -1,7 +1,7 @@
 //! A reader for the subset of Python's pickle format that state dictionaries use.
 //!
 //! Nothing in a file is ever executed: functions are recognised by name, those that rebuild tensors
-//! are implemented here, and the result of any other function is an empty [`Value::Object`].
+//! are implemented here, and the result of any other function is an empty [`PickleValue::Object`].
 //!
 //! Tuples, lists and dictionaries are indices into one table, so that nesting of any depth and
 //! recursive containers are never copied, and dropping them does not recurse.
@@ -14,7 +14,7 @@ const COPIES: usize = 16;
 
 /// A value in a pickle; cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum PickleValue {
     None,
     Int(i64),
     Text(Rc<str>),
@@ -56,19 +56,19 @@ pub(super) struct Strided {
 /// The value of a pickle, and every storage it refers to.
 #[derive(Debug)]
 pub(super) struct Pickle {
-    pub root: Value,
+    pub root: PickleValue,
     pub storages: HashMap<Rc<str>, Rc<Storage>>,
-    held: Vec<Vec<Value>>,
+    held: Vec<Vec<PickleValue>>,
 }
 
 impl Pickle {
     /// The items of the list at this index.
-    pub fn items(&self, list: usize) -> &[Value] {
+    pub fn items(&self, list: usize) -> &[PickleValue] {
         &self.held[list]
     }
 
     /// The keys and values of the dictionary at this index.
-    pub fn entries(&self, dict: usize) -> &[[Value; 2]] {
+    pub fn entries(&self, dict: usize) -> &[[PickleValue; 2]] {
         self.held[dict].as_chunks().0
     }
 }
@@ -90,18 +90,18 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
 
 struct Machine<'b, 'd> {
     bytes: &'b mut &'d [u8],
-    stack: Vec<Value>,
+    stack: Vec<PickleValue>,
     marks: Vec<usize>,
-    memo: HashMap<usize, Value>,
+    memo: HashMap<usize, PickleValue>,
     storages: HashMap<Rc<str>, Rc<Storage>>,
     /// The items of tuples, lists and dictionaries.
-    held: Vec<Vec<Value>>,
+    held: Vec<Vec<PickleValue>>,
     /// Number of values that may still be copied.
     left: usize,
 }
 
 impl<'d> Machine<'_, 'd> {
-    fn run(&mut self) -> Result<Value, String> {
+    fn run(&mut self) -> Result<PickleValue, String> {
         loop {
             let code = self.byte()?;
             match code {
@@ -109,41 +109,41 @@ impl<'d> Machine<'_, 'd> {
                 0x80 => drop(self.take(1)?),
                 0x95 => drop(self.take(8)?),
                 b'(' => self.marks.push(self.stack.len()),
-                b'N' => self.push(Value::None),
-                0x88 => self.push(Value::Int(1)),
-                0x89 => self.push(Value::Int(0)),
-                b'}' => self.push_held(Value::Dict, Vec::new()),
-                b']' => self.push_held(Value::List, Vec::new()),
-                b')' => self.push_held(Value::Tuple, Vec::new()),
-                0x8f => self.push(Value::Other),
+                b'N' => self.push(PickleValue::None),
+                0x88 => self.push(PickleValue::Int(1)),
+                0x89 => self.push(PickleValue::Int(0)),
+                b'}' => self.push_held(PickleValue::Dict, Vec::new()),
+                b']' => self.push_held(PickleValue::List, Vec::new()),
+                b')' => self.push_held(PickleValue::Tuple, Vec::new()),
+                0x8f => self.push(PickleValue::Other),
                 b'K' | b'M' | b'J' | 0x8a | 0x8b | b'I' | b'L' => self.integer(code)?,
                 b'G' => {
                     self.take(8)?;
-                    self.push(Value::Other);
+                    self.push(PickleValue::Other);
                 }
                 b'F' => {
                     self.line()?;
-                    self.push(Value::Other);
+                    self.push(PickleValue::Other);
                 }
                 b'X' | 0x8c | 0x8d | b'U' | b'T' | b'V' | b'S' => self.text(code)?,
                 b'C' | b'B' | 0x8e => self.raw(code)?,
                 b't' => {
                     let items = self.since_mark()?;
-                    self.push_held(Value::Tuple, items);
+                    self.push_held(PickleValue::Tuple, items);
                 }
                 0x85..=0x87 => {
                     let count = usize::from(code - 0x84);
                     let at = self.stack.len().checked_sub(count).ok_or("ends in the middle of a tuple")?;
                     let items = self.stack.split_off(at);
-                    self.push_held(Value::Tuple, items);
+                    self.push_held(PickleValue::Tuple, items);
                 }
                 b'l' => {
                     let items = self.since_mark()?;
-                    self.push_held(Value::List, items);
+                    self.push_held(PickleValue::List, items);
                 }
                 b'd' => {
                     let items = self.since_mark()?;
-                    self.push_held(Value::Dict, pairs(items));
+                    self.push_held(PickleValue::Dict, pairs(items));
                 }
                 b'a' | b'e' | 0x90 => self.append(code)?,
                 b's' | b'u' => self.set_items(code)?,
@@ -157,15 +157,15 @@ impl<'d> Machine<'_, 'd> {
                 b'h' | b'j' | b'g' => self.recall(code)?,
                 b'c' => {
                     let (module, name) = (self.line()?, self.line()?);
-                    self.push(Value::Global(format!("{module}.{name}").into()));
+                    self.push(PickleValue::Global(format!("{module}.{name}").into()));
                 }
                 0x93 => {
                     let (name, module) = (self.pop()?, self.pop()?);
-                    let (Value::Text(module), Value::Text(name)) = (module, name) else {
+                    let (PickleValue::Text(module), PickleValue::Text(name)) = (module, name) else {
                         return Err("names a class by something other than strings".into());
                     };
                     self.spend(module.len() + name.len())?;
-                    self.push(Value::Global(format!("{module}.{name}").into()));
+                    self.push(PickleValue::Global(format!("{module}.{name}").into()));
                 }
                 b'R' | 0x81 => {
                     let (arguments, function) = (self.pop()?, self.pop()?);
@@ -183,7 +183,7 @@ impl<'d> Machine<'_, 'd> {
                     let id = self.pop()?;
                     let storage = Rc::new(self.storage(&id)?);
                     self.storages.insert(storage.key.clone(), storage.clone());
-                    self.push(Value::Storage(storage));
+                    self.push(PickleValue::Storage(storage));
                 }
                 other => {
                     return Err(format!("has the pickle opcode {other:#04x}, which state dictionaries do not use"));
@@ -192,17 +192,17 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    fn push(&mut self, value: Value) {
+    fn push(&mut self, value: PickleValue) {
         self.stack.push(value);
     }
 
-    fn push_held(&mut self, container: fn(usize) -> Value, items: Vec<Value>) {
+    fn push_held(&mut self, container: fn(usize) -> PickleValue, items: Vec<PickleValue>) {
         let value = container(self.hold(items));
         self.push(value);
     }
 
     /// Stores items and returns their index.
-    fn hold(&mut self, items: Vec<Value>) -> usize {
+    fn hold(&mut self, items: Vec<PickleValue>) -> usize {
         self.held.push(items);
         self.held.len() - 1
     }
@@ -214,15 +214,15 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Value, String> {
+    fn pop(&mut self) -> Result<PickleValue, String> {
         self.stack.pop().ok_or_else(damaged)
     }
 
-    fn top(&self) -> Result<&Value, String> {
+    fn top(&self) -> Result<&PickleValue, String> {
         self.stack.last().ok_or_else(damaged)
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Value>, String> {
+    fn since_mark(&mut self) -> Result<Vec<PickleValue>, String> {
         let mark = self.marks.pop().filter(|mark| *mark <= self.stack.len()).ok_or_else(damaged)?;
         Ok(self.stack.split_off(mark))
     }
@@ -268,7 +268,7 @@ impl<'d> Machine<'_, 'd> {
                 (width <= 8).then(|| bytes.iter().rev().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
             }
         };
-        self.push(number.map_or(Value::Other, Value::Int));
+        self.push(number.map_or(PickleValue::Other, PickleValue::Int));
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl<'d> Machine<'_, 'd> {
                 String::from_utf8_lossy(self.take(length)?).into_owned()
             }
         };
-        self.push(Value::Text(text.into()));
+        self.push(PickleValue::Text(text.into()));
         Ok(())
     }
 
@@ -297,13 +297,13 @@ impl<'d> Machine<'_, 'd> {
             _ => 8,
         })?;
         self.take(length)?;
-        self.push(Value::Other);
+        self.push(PickleValue::Other);
         Ok(())
     }
 
     fn append(&mut self, code: u8) -> Result<(), String> {
         let items = if code == b'a' { vec![self.pop()?] } else { self.since_mark()? };
-        if let Value::List(list) = *self.top()? {
+        if let PickleValue::List(list) = *self.top()? {
             self.held[list].extend(items);
         }
         Ok(())
@@ -316,7 +316,7 @@ impl<'d> Machine<'_, 'd> {
         } else {
             self.since_mark()?
         };
-        if let Value::Dict(dict) = *self.top()? {
+        if let PickleValue::Dict(dict) = *self.top()? {
             self.held[dict].extend(pairs(items));
         }
         Ok(())
@@ -346,32 +346,32 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// The result of calling a function.
-    fn called(&mut self, function: &Value, arguments: &Value) -> Result<Value, String> {
-        let Value::Global(name) = function else { return Ok(Value::Other) };
-        let object = Value::Object(name.clone());
-        let Value::Tuple(arguments) = arguments else { return Ok(object) };
+    fn called(&mut self, function: &PickleValue, arguments: &PickleValue) -> Result<PickleValue, String> {
+        let PickleValue::Global(name) = function else { return Ok(PickleValue::Other) };
+        let object = PickleValue::Object(name.clone());
+        let PickleValue::Tuple(arguments) = arguments else { return Ok(object) };
         Ok(match (&**name, self.held[*arguments].as_slice()) {
             ("collections.OrderedDict" | "builtins.dict" | "__builtin__.dict", []) | ("collections.defaultdict", _) => {
-                Value::Dict(self.hold(Vec::new()))
+                PickleValue::Dict(self.hold(Vec::new()))
             }
             // Python 2 writes a list of pairs.
-            ("collections.OrderedDict", [Value::List(list)]) => {
-                let pair = |item: &Value| match item {
-                    Value::List(pair) | Value::Tuple(pair) => self.held[*pair].first_chunk::<2>().cloned(),
+            ("collections.OrderedDict", [PickleValue::List(list)]) => {
+                let pair = |item: &PickleValue| match item {
+                    PickleValue::List(pair) | PickleValue::Tuple(pair) => self.held[*pair].first_chunk::<2>().cloned(),
                     _ => None,
                 };
-                let entries: Vec<Value> = self.held[*list].iter().filter_map(pair).flatten().collect();
+                let entries: Vec<PickleValue> = self.held[*list].iter().filter_map(pair).flatten().collect();
                 self.spend(entries.len())?;
-                Value::Dict(self.hold(entries))
+                PickleValue::Dict(self.hold(entries))
             }
             (
                 "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor",
-                [Value::Storage(storage), Value::Int(offset), size, stride, ..],
+                [PickleValue::Storage(storage), PickleValue::Int(offset), size, stride, ..],
             ) => match (self.numbers(size), self.numbers(stride)) {
                 (Some(size), Some(stride)) => {
                     let tensor = Strided { storage: storage.clone(), offset: *offset, size, stride };
                     self.spend(tensor.size.len() + tensor.stride.len())?;
-                    Value::Tensor(Rc::new(tensor))
+                    PickleValue::Tensor(Rc::new(tensor))
                 }
                 _ => object,
             },
@@ -381,27 +381,27 @@ impl<'d> Machine<'_, 'd> {
         })
     }
 
-    fn numbers(&self, value: &Value) -> Option<Vec<i64>> {
-        let number = |item: &Value| if let Value::Int(number) = item { Some(*number) } else { None };
+    fn numbers(&self, value: &PickleValue) -> Option<Vec<i64>> {
+        let number = |item: &PickleValue| if let PickleValue::Int(number) = item { Some(*number) } else { None };
         match value {
-            Value::Tuple(items) | Value::List(items) => self.held[*items].iter().map(number).collect(),
+            PickleValue::Tuple(items) | PickleValue::List(items) => self.held[*items].iter().map(number).collect(),
             _ => None,
         }
     }
 
     /// `("storage", class, key, device, elements[, (view key, offset, elements)])`.
-    fn storage(&self, id: &Value) -> Result<Storage, String> {
-        let Value::Tuple(parts) = id else { return Err("refers to external data that is not a storage".into()) };
+    fn storage(&self, id: &PickleValue) -> Result<Storage, String> {
+        let PickleValue::Tuple(parts) = id else { return Err("refers to external data that is not a storage".into()) };
         let parts = self.held[*parts].as_slice();
-        let [Value::Text(kind), Value::Global(class), Value::Text(key), ..] = parts else {
+        let [PickleValue::Text(kind), PickleValue::Global(class), PickleValue::Text(key), ..] = parts else {
             return Err("refers to a storage in an unknown way".into());
         };
         if &**kind != "storage" {
             return Err(format!("refers to an external `{kind}`"));
         }
         let offset = match parts.get(5) {
-            Some(Value::Tuple(view)) => match self.held[*view].get(1) {
-                Some(Value::Int(offset)) => *offset,
+            Some(PickleValue::Tuple(view)) => match self.held[*view].get(1) {
+                Some(PickleValue::Int(offset)) => *offset,
                 _ => return Err("refers to a view of a storage in an unknown way".into()),
             },
             _ => 0,
@@ -415,7 +415,7 @@ fn damaged() -> String {
 }
 
 /// Alternating keys and values; a key without a value is dropped.
-fn pairs(mut items: Vec<Value>) -> Vec<Value> {
+fn pairs(mut items: Vec<PickleValue>) -> Vec<PickleValue> {
     items.truncate(items.len() / 2 * 2);
     items
 }

@@ -1,6 +1,6 @@
 //! PyTorch's `.pth` files: a zip archive since 1.6, a sequence of pickles before.
 
-use super::pickle::{self, Pickle, Storage, Strided, Value};
+use super::pickle::{self, Pickle, PickleValue, Storage, Strided};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 
 /// The contents of a file.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(super) struct FileContents {
     /// Tensors by name; the keys of nested dictionaries are joined with dots.
     pub tensors: BTreeMap<String, Tensor>,
     /// Classes of objects that were skipped.
@@ -37,7 +37,7 @@ pub(super) fn is_legacy(bytes: &[u8]) -> bool {
     bytes.len() > 15 && bytes[0] == 0x80 && bytes[2] == 0x8a && bytes[4..14] == MAGIC
 }
 
-pub(super) fn read_zip(bytes: &[u8]) -> Result<Contents, String> {
+pub(super) fn read_zip(bytes: &[u8]) -> Result<FileContents, String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
     let main = archive.file_names().find(|name| name.ends_with("/data.pkl")).unwrap_or("data.pkl").to_string();
     let folder = main.trim_end_matches("data.pkl").to_string();
@@ -63,16 +63,16 @@ pub(super) fn read_zip(bytes: &[u8]) -> Result<Contents, String> {
     })
 }
 
-pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<Contents, String> {
+pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<FileContents, String> {
     for _header in ["magic number", "version", "machine"] {
         pickle::read(&mut bytes)?;
     }
     let state = pickle::read(&mut bytes)?;
     let keys = pickle::read(&mut bytes)?;
-    let Value::List(list) = keys.root else { return Err("has no list of its storages".into()) };
+    let PickleValue::List(list) = keys.root else { return Err("has no list of its storages".into()) };
     let mut storages = HashMap::new();
     for key in keys.items(list) {
-        let Value::Text(key) = key else { return Err("names a storage by something other than a string".into()) };
+        let PickleValue::Text(key) = key else { return Err("names a storage by something other than a string".into()) };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or("ends too early")?;
         let storage = state.storages.get(key).ok_or_else(|| format!("has a storage `{key}` that nothing refers to"))?;
         let (_, width) = kind(&storage.class)?;
@@ -86,8 +86,12 @@ pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<Contents, String> {
     })
 }
 
-fn collect(state: &Pickle, mut storage: impl FnMut(&Storage) -> Result<Tensor, String>) -> Result<Contents, String> {
-    let mut visit = Visit { state, path: Vec::new(), left: EFFORT, tensors: BTreeMap::new(), objects: BTreeSet::new() };
+fn collect(
+    state: &Pickle,
+    mut storage: impl FnMut(&Storage) -> Result<Tensor, String>,
+) -> Result<FileContents, String> {
+    let mut visit =
+        PickleVisit { state, path: Vec::new(), left: EFFORT, tensors: BTreeMap::new(), objects: BTreeSet::new() };
     visit.value(&state.root, Some(""))?;
     let objects = visit.objects.iter().map(ToString::to_string).collect();
     let mut tensors = BTreeMap::new();
@@ -98,11 +102,11 @@ fn collect(state: &Pickle, mut storage: impl FnMut(&Storage) -> Result<Tensor, S
         let view = view.ok_or_else(|| format!("its tensor `{name}` does not fit its storage"))?;
         tensors.insert(name, view);
     }
-    Ok(Contents { tensors, objects })
+    Ok(FileContents { tensors, objects })
 }
 
 /// A traversal of nested dictionaries.
-struct Visit<'a> {
+struct PickleVisit<'a> {
     state: &'a Pickle,
     /// The enclosing dictionaries; one may contain itself.
     path: Vec<usize>,
@@ -112,20 +116,20 @@ struct Visit<'a> {
     objects: BTreeSet<Rc<str>>,
 }
 
-impl Visit<'_> {
+impl PickleVisit<'_> {
     /// Values below a key that is not a string have no name.
-    fn value(&mut self, value: &Value, name: Option<&str>) -> Result<(), String> {
+    fn value(&mut self, value: &PickleValue, name: Option<&str>) -> Result<(), String> {
         match (value, name) {
-            (Value::Object(class), _) => drop(self.objects.insert(class.clone())),
-            (Value::Tensor(tensor), Some(name)) if !name.is_empty() => {
+            (PickleValue::Object(class), _) => drop(self.objects.insert(class.clone())),
+            (PickleValue::Tensor(tensor), Some(name)) if !name.is_empty() => {
                 self.tensors.insert(name.to_string(), tensor.clone());
             }
-            (Value::Dict(dict), _) if self.path.len() < DEEPEST && !self.path.contains(dict) => {
+            (PickleValue::Dict(dict), _) if self.path.len() < DEEPEST && !self.path.contains(dict) => {
                 self.path.push(*dict);
                 for [key, value] in self.state.entries(*dict) {
                     let below = match (name, key) {
-                        (Some(""), Value::Text(key)) => Some(key.to_string()),
-                        (Some(name), Value::Text(key)) => Some(format!("{name}.{key}")),
+                        (Some(""), PickleValue::Text(key)) => Some(key.to_string()),
+                        (Some(name), PickleValue::Text(key)) => Some(format!("{name}.{key}")),
                         _ => None,
                     };
                     let cost = ENTRY + below.as_ref().map_or(0, String::len);

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 /// A region of an image and the size it is resized to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub struct CropWindow {
     /// Left edge, top edge, width and height in pixels of the image.
     pub part: [f64; 4],
     /// Whether the whole image is resized and cropped afterwards, so that pixels outside the region affect
@@ -17,7 +17,7 @@ pub struct Window {
     pub size: usize,
 }
 
-impl Window {
+impl CropWindow {
     /// A centre crop of `size` pixels after the shorter side is resized to `resize`.
     pub fn central(bounds: (usize, usize), resize: usize, size: usize) -> Self {
         let after = resized(bounds, resize);
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn the_centre_is_cropped_after_resizing() {
-        let window = Window::central((500, 250), 250, 200);
+        let window = CropWindow::central((500, 250), 250, 200);
         assert_eq!((window.part, window.size), ([150.0, 25.0, 200.0, 200.0], 200));
         // 375 becomes 256, 500 becomes 341: 58 or 59 pixels are cropped on each side; torchvision
         // starts at 58.
-        let window = Window::central((500, 375), 256, 224);
+        let window = CropWindow::central((500, 375), 256, 224);
         assert!((window.part[0] - 58.0 * 500.0 / 341.0).abs() < 1e-12, "{window:?}");
     }
 
@@ -110,8 +110,8 @@ mod tests {
         for index in 0..500 {
             let mut rng = stream(1, "test", 0, index);
             let (width, height) = (300 + index as usize, 200);
-            let Window { part: [left, top, across, down], .. } =
-                Window::random_resized((width, height), [0.1, 0.6], [0.5, 2.0], 64, &mut rng);
+            let CropWindow { part: [left, top, across, down], .. } =
+                CropWindow::random_resized((width, height), [0.1, 0.6], [0.5, 2.0], 64, &mut rng);
             assert!(left + across <= width as f64 && top + down <= height as f64);
             let (area, shape) = (across * down / (width * height) as f64, across / down);
             assert!((0.09..=0.61).contains(&area) && (0.49..=2.05).contains(&shape), "{area} {shape}");
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn an_aspect_ratio_that_never_fits_gives_a_central_crop() {
         let mut rng = stream(1, "test", 0, 0);
-        let window = Window::random_resized((1000, 10), [1.0, 1.0], [0.75, 1.25], 64, &mut rng);
+        let window = CropWindow::random_resized((1000, 10), [1.0, 1.0], [0.75, 1.25], 64, &mut rng);
         assert_eq!(window.part, [494.0, 0.0, 12.0, 10.0]);
-        let window = Window::random_resized((10, 1000), [1.0, 1.0], [0.5, 1.25], 64, &mut rng);
+        let window = CropWindow::random_resized((10, 1000), [1.0, 1.0], [0.5, 1.25], 64, &mut rng);
         assert_eq!(window.part, [0.0, 490.0, 10.0, 20.0]);
     }
 }

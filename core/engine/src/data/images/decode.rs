@@ -4,7 +4,7 @@
 //! and that images are rotated according to their EXIF orientation.
 
 use super::scaled;
-use crate::data::inspect::refuse_special;
+use crate::data::inspect::refuse_irregular;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use image::metadata::Orientation;
@@ -56,7 +56,7 @@ impl Read {
 
     fn read(&mut self, path: &Path) -> Result<()> {
         self.file.clear();
-        refuse_special(path)?;
+        refuse_irregular(path)?;
         let mut file = std::fs::File::open(path).map_err(Error::file("read", path))?;
         file.read_to_end(&mut self.file).map_err(Error::file("read", path))?;
         Ok(())

@@ -9,7 +9,7 @@ mod scaled;
 pub use decode::Pixels;
 
 use crate::{Error, Result};
-use crop::Window;
+use crop::CropWindow;
 use curricle_recipe::{CropRecipe, ImagesRecipe, Interpolation};
 use curricle_rng as rng;
 use decode::Read;
@@ -33,7 +33,7 @@ pub enum View {
 
 /// One occurrence of a sample in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Visit {
+pub struct Occurrence {
     /// The sample.
     pub sample: usize,
     /// How often it occurred before in this epoch.
@@ -59,7 +59,7 @@ impl Pipeline {
         cached: Option<Pixels>,
         settings: &ImagesRecipe,
         view: View,
-        visit: Visit,
+        visit: Occurrence,
         out: &mut [u8],
     ) -> Result<()> {
         let Self { read, scaler, reduced, resized } = self;
@@ -77,10 +77,10 @@ impl Pipeline {
         };
         let window = match (&mut rng, &settings.crop) {
             (Some(rng), CropRecipe::RandomResized { scale, ratio }) => {
-                Window::random_resized(bounds, *scale, *ratio, size, rng)
+                CropWindow::random_resized(bounds, *scale, *ratio, size, rng)
             }
-            (Some(rng), CropRecipe::Random) => Window::random(bounds, resize, size, rng),
-            (Some(_), CropRecipe::Center) | (None, _) => Window::central(bounds, resize, size),
+            (Some(rng), CropRecipe::Random) => CropWindow::random(bounds, resize, size, rng),
+            (Some(_), CropRecipe::Center) | (None, _) => CropWindow::central(bounds, resize, size),
         };
         let scaled = scaler.scale(&image, &window, settings.interpolation, resized);
         scaled.map_err(|message| Error::format(path, message))?;
@@ -106,7 +106,7 @@ impl Pipeline {
     /// A thumbnail: the central square of an image as `[3, side, side]`.
     pub fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
         let image = self.read.decode(path, Some(side))?;
-        let window = Window::central((image.width, image.height), side, side);
+        let window = CropWindow::central((image.width, image.height), side, side);
         let scaled = self.scaler.scale(&image, &window, Interpolation::Bilinear, &mut self.resized);
         scaled.map_err(|message| Error::format(path, message))?;
         planar(&self.resized, side, false, out);

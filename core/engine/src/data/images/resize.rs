@@ -1,6 +1,6 @@
 //! Resizing with Pillow's filters.
 
-use super::crop::{Window, resized};
+use super::crop::{CropWindow, resized};
 use super::decode::Pixels;
 use curricle_recipe::Interpolation;
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
@@ -17,7 +17,7 @@ impl Scaler {
     pub fn scale(
         &mut self,
         image: &Pixels,
-        window: &Window,
+        window: &CropWindow,
         filter: Interpolation,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {

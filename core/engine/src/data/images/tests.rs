@@ -141,8 +141,8 @@ fn crops_are_resized_as_by_torchvision() {
         let parts: Vec<&str> = name.split('.').collect();
         let numbers: Vec<usize> = parts.iter().filter_map(|part| part.parse().ok()).collect();
         let window = match (parts[0], &numbers[..]) {
-            ("center", &[resize, size]) => Window::central((width, height), resize, size),
-            ("crop", &[left, top, across, down, size]) => Window::cut(left, top, across, down, size),
+            ("center", &[resize, size]) => CropWindow::central((width, height), resize, size),
+            ("crop", &[left, top, across, down, size]) => CropWindow::cut(left, top, across, down, size),
             _ => continue,
         };
         let filter = if parts[1] == "bicubic" { Interpolation::Bicubic } else { Interpolation::Bilinear };
@@ -188,7 +188,7 @@ fn augmentation_depends_only_on_seed_epoch_sample_and_occurrence() {
     let mut used = Pipeline::default();
     let mut load = |view, sample, occurrence| {
         let mut out = vec![0; 3 * 24 * 24];
-        used.load(&path, None, &settings, view, Visit { sample, occurrence }, &mut out).unwrap();
+        used.load(&path, None, &settings, view, Occurrence { sample, occurrence }, &mut out).unwrap();
         out
     };
     let view = |seed, epoch| View::Train { seed, epoch };

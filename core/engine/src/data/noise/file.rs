@@ -4,7 +4,7 @@
 //! is readable and can be used as a `list` with `labels = "names"`.
 
 use super::NoisyLabels;
-use crate::data::Part;
+use crate::data::Split;
 use crate::{Error, Result};
 use curricle_record::files;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Row {
+struct LabelRow {
     sample: usize,
     path: String,
     original: String,
@@ -21,13 +21,13 @@ struct Row {
 }
 
 /// Writes the noisy labels of a training set, atomically.
-pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
+pub fn save(path: &Path, split: &Split, noisy: &NoisyLabels) -> Result<()> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for sample in 0..part.len() {
-        let row = Row {
+    for sample in 0..split.len() {
+        let row = LabelRow {
             sample,
-            path: part.paths[sample].clone(),
-            original: part.class_names[part.labels[sample] as usize].clone(),
+            path: split.paths[sample].clone(),
+            original: split.class_names[split.labels[sample] as usize].clone(),
             label: noisy.class_names[noisy.labels[sample] as usize].clone(),
             flipped: noisy.flipped[sample],
         };
@@ -38,20 +38,20 @@ pub fn save(path: &Path, part: &Part, noisy: &NoisyLabels) -> Result<()> {
 }
 
 /// Reads what [`save`] wrote for the same training set; any mismatch is an error.
-pub fn load(path: &Path, part: &Part) -> Result<NoisyLabels> {
+pub fn load(path: &Path, split: &Split) -> Result<NoisyLabels> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    parse(&text, part).map_err(|message| Error::format(path, message))
+    parse(&text, split).map_err(|message| Error::format(path, message))
 }
 
-fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
-    let rows: Vec<Row> = csv::Reader::from_reader(text)
+fn parse(text: &[u8], split: &Split) -> Result<NoisyLabels, String> {
+    let rows: Vec<LabelRow> = csv::Reader::from_reader(text)
         .deserialize()
         .collect::<Result<_, _>>()
         .map_err(|e| format!("is not a file of noisy labels: {e}"))?;
-    if rows.len() != part.len() {
-        return Err(format!("has labels for {} samples, but the training set has {}", rows.len(), part.len()));
+    if rows.len() != split.len() {
+        return Err(format!("has labels for {} samples, but the training set has {}", rows.len(), split.len()));
     }
-    let mut names = part.class_names.clone();
+    let mut names = split.class_names.clone();
     let mut numbers: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
     let mut extra: Vec<&str> =
         rows.iter().map(|row| row.label.as_str()).filter(|l| !numbers.contains_key(*l)).collect();
@@ -63,12 +63,12 @@ fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
         names.push(name);
     }
     let labels: Vec<i64> = rows.iter().map(|row| numbers[&row.label]).collect();
-    let noisy = NoisyLabels::new(part, &labels, &names);
+    let noisy = NoisyLabels::new(split, &labels, &names);
     for (sample, row) in rows.iter().enumerate() {
-        let original = &part.class_names[part.labels[sample] as usize];
-        if row.sample != sample || row.path != part.paths[sample] || row.original != *original {
+        let original = &split.class_names[split.labels[sample] as usize];
+        if row.sample != sample || row.path != split.paths[sample] || row.original != *original {
             let found = format!("sample {} `{}` of class `{}`", row.sample, row.path, row.original);
-            let wanted = format!("sample {sample} `{}` of class `{original}`", part.paths[sample]);
+            let wanted = format!("sample {sample} `{}` of class `{original}`", split.paths[sample]);
             return Err(format!("belongs to different data: found {found}, expected {wanted}"));
         }
         if row.flipped != noisy.flipped[sample] {
@@ -82,24 +82,24 @@ fn parse(text: &[u8], part: &Part) -> Result<NoisyLabels, String> {
 mod tests {
     use super::*;
     use crate::data::noise::apply;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
     use curricle_recipe::{ListLabels, NoiseRecipe, UnknownLabels};
 
-    fn flipped_part() -> (Part, NoisyLabels) {
-        let mut part = numbered(&[0, 1, 2, 3].repeat(6));
-        part.paths[3] = "with, comma and \"quotes\".jpg".into();
+    fn flipped_part() -> (Split, NoisyLabels) {
+        let mut split = numbered(&[0, 1, 2, 3].repeat(6));
+        split.paths[3] = "with, comma and \"quotes\".jpg".into();
         let recipe = NoiseRecipe::SmallCluster { ratio: 0.25, cluster_size: 2, seed: Some(4), remove_flipped: false };
-        let noisy = apply(&recipe, &part, 0).unwrap();
-        (part, noisy)
+        let noisy = apply(&recipe, &split, 0).unwrap();
+        (split, noisy)
     }
 
     #[test]
     fn saved_labels_are_loaded_unchanged() {
-        let (part, noisy) = flipped_part();
+        let (split, noisy) = flipped_part();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("labels.csv");
-        save(&path, &part, &noisy).unwrap();
-        assert_eq!(load(&path, &part).unwrap(), noisy);
+        save(&path, &split, &noisy).unwrap();
+        assert_eq!(load(&path, &split).unwrap(), noisy);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("sample,path,original,label,flipped\n0,folder/0.jpg,class 0,"), "{text}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_saved_file_can_be_used_as_a_list() {
-        let (part, noisy) = flipped_part();
+        let (split, noisy) = flipped_part();
         let file = tempfile::NamedTempFile::new().unwrap();
-        save(file.path(), &part, &noisy).unwrap();
+        save(file.path(), &split, &noisy).unwrap();
         let recipe = NoiseRecipe::List {
             path: file.path().to_path_buf(),
             first_label: 0,
@@ -117,15 +117,15 @@ mod tests {
             unknown_labels: UnknownLabels::Error,
             remove_flipped: false,
         };
-        assert_eq!(apply(&recipe, &part, 0).unwrap(), noisy);
+        assert_eq!(apply(&recipe, &split, 0).unwrap(), noisy);
     }
 
     #[test]
     fn labels_of_different_data_are_refused() {
-        let part = numbered(&[0, 0, 1]);
+        let split = numbered(&[0, 0, 1]);
         let header = "sample,path,original,label,flipped\n";
         let rows = ["0,folder/0.jpg,class 0,class 0,false\n", "1,folder/1.jpg,class 0,class 1,true\n"];
-        let with = |last: &str| parse(format!("{header}{}{}{last}", rows[0], rows[1]).as_bytes(), &part);
+        let with = |last: &str| parse(format!("{header}{}{}{last}", rows[0], rows[1]).as_bytes(), &split);
         assert_eq!(with("2,folder/2.jpg,class 1,class 1,false\n").unwrap().labels, [0, 1, 1]);
         for (last, expected) in [
             ("", "has labels for 2 samples, but the training set has 3"),

@@ -6,14 +6,14 @@
 
 use super::NoisyLabels;
 use super::paths::Finder;
-use crate::data::{Part, columns};
+use crate::data::{Split, columns};
 use crate::{Error, Result};
 use curricle_recipe::{ListLabels, UnknownLabels};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A line of the list: its number in the file, its path and its label.
-type Line = (u64, String, String);
+type NoiseLine = (u64, String, String);
 
 /// Reads the list and assigns its labels to the samples of `part`.
 pub fn read(
@@ -21,15 +21,15 @@ pub fn read(
     first_label: i64,
     labels: ListLabels,
     unknown: UnknownLabels,
-    part: &Part,
+    split: &Split,
 ) -> Result<NoisyLabels> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     let noisy = lines(&text).and_then(|lines| {
-        let given = labels_of_samples(&lines, part)?;
+        let given = labels_of_samples(&lines, split)?;
         match labels {
-            ListLabels::Numbers => by_number(&given, first_label, unknown, part),
-            ListLabels::Names => by_name(&given, unknown, part),
-            ListLabels::Majority => by_majority(&given, part),
+            ListLabels::Numbers => by_number(&given, first_label, unknown, split),
+            ListLabels::Names => by_name(&given, unknown, split),
+            ListLabels::Majority => by_majority(&given, split),
         }
     });
     let noisy = noisy.map_err(|message| Error::format(path, message))?;
@@ -52,7 +52,7 @@ fn doubtful(labels: ListLabels, noisy: &NoisyLabels) -> Option<f64> {
 }
 
 /// The lines of the file, without its header.
-fn lines(text: &[u8]) -> Result<Vec<Line>, String> {
+fn lines(text: &[u8]) -> Result<Vec<NoiseLine>, String> {
     let lines = columns::read(text, &["path", "label"], &[])?;
     let field = |field: Option<Option<String>>| field.flatten().unwrap_or_default();
     let lines = lines.into_iter().map(|(line, fields)| {
@@ -63,9 +63,9 @@ fn lines(text: &[u8]) -> Result<Vec<Line>, String> {
 }
 
 /// The line and label of each training sample, in sample order.
-fn labels_of_samples<'a>(lines: &'a [Line], part: &Part) -> Result<Vec<(u64, &'a str)>, String> {
-    let finder = Finder::new(&part.paths);
-    let mut found: Vec<Option<(u64, &str)>> = vec![None; part.len()];
+fn labels_of_samples<'a>(lines: &'a [NoiseLine], split: &Split) -> Result<Vec<(u64, &'a str)>, String> {
+    let finder = Finder::new(&split.paths);
+    let mut found: Vec<Option<(u64, &str)>> = vec![None; split.len()];
     for (line, path, label) in lines {
         let sample = finder.find(path).map_err(|problem| format!("line {line}: `{path}` {problem}"))?;
         if let Some((earlier, _)) = found[sample].replace((*line, label)) {
@@ -77,16 +77,16 @@ fn labels_of_samples<'a>(lines: &'a [Line], part: &Part) -> Result<Vec<(u64, &'a
         return Err(format!(
             "has no label for {missing} of {} training samples, first `{}`; list every sample (to train only on \
              correctly labelled samples, use the whole list with `remove_flipped = true`)",
-            part.len(),
-            part.paths[first]
+            split.len(),
+            split.paths[first]
         ));
     }
     Ok(found.into_iter().flatten().collect())
 }
 
 /// Labels that are class numbers.
-fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
-    let classes = part.class_names.len() as i64;
+fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, split: &Split) -> Result<NoisyLabels, String> {
+    let classes = split.class_names.len() as i64;
     let range = format!("classes are numbered {first} to {}", first.saturating_add(classes - 1));
     let class_of = |line: u64, label: &str| {
         let number: i64 = label.parse().map_err(|_| {
@@ -97,14 +97,14 @@ fn by_number(given: &[(u64, &str)], first: i64, unknown: UnknownLabels, part: &P
         })?;
         Ok(number.checked_sub(first).filter(|class| (0..classes).contains(class)))
     };
-    with_unknown(given, class_of, &range, unknown, part)
+    with_unknown(given, class_of, &range, unknown, split)
 }
 
 /// Labels that are class names.
-fn by_name(given: &[(u64, &str)], unknown: UnknownLabels, part: &Part) -> Result<NoisyLabels, String> {
-    let numbers: HashMap<&str, i64> = part.class_names.iter().map(String::as_str).zip(0..).collect();
-    let range = format!("the first class is `{}`", part.class_names.first().map_or("", String::as_str));
-    with_unknown(given, |_, label| Ok(numbers.get(label).copied()), &range, unknown, part)
+fn by_name(given: &[(u64, &str)], unknown: UnknownLabels, split: &Split) -> Result<NoisyLabels, String> {
+    let numbers: HashMap<&str, i64> = split.class_names.iter().map(String::as_str).zip(0..).collect();
+    let range = format!("the first class is `{}`", split.class_names.first().map_or("", String::as_str));
+    with_unknown(given, |_, label| Ok(numbers.get(label).copied()), &range, unknown, split)
 }
 
 /// Finds the class of each label; labels that are not a training class are an error or become new classes.
@@ -113,7 +113,7 @@ fn with_unknown(
     class_of: impl Fn(u64, &str) -> Result<Option<i64>, String>,
     range: &str,
     unknown: UnknownLabels,
-    part: &Part,
+    split: &Split,
 ) -> Result<NoisyLabels, String> {
     let classes = given.iter().map(|(line, label)| class_of(*line, label)).collect::<Result<Vec<_>, _>>()?;
     let mut extra: BTreeMap<&str, i64> = BTreeMap::new();
@@ -128,21 +128,21 @@ fn with_unknown(
             extra.insert(label, 0);
         }
     }
-    let mut names = part.class_names.clone();
+    let mut names = split.class_names.clone();
     for (label, class) in &mut extra {
         *class = names.len() as i64;
         names.push(format!("unknown label {label}"));
     }
     let labels: Vec<i64> =
         given.iter().zip(classes).map(|((_, label), class)| class.unwrap_or_else(|| extra[label])).collect();
-    Ok(NoisyLabels::new(part, &labels, &names))
+    Ok(NoisyLabels::new(split, &labels, &names))
 }
 
 /// Labels that number the classes in a different order: each stands for the class that most of its
 /// samples belong to.
-fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String> {
+fn by_majority(given: &[(u64, &str)], split: &Split) -> Result<NoisyLabels, String> {
     let mut counts: BTreeMap<&str, BTreeMap<i64, usize>> = BTreeMap::new();
-    for ((_, label), original) in given.iter().zip(&part.labels) {
+    for ((_, label), original) in given.iter().zip(&split.labels) {
         *counts.entry(label).or_default().entry(*original).or_default() += 1;
     }
     let mut label_of: BTreeMap<i64, &str> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String
     for (label, counts) in &counts {
         let most = counts.values().copied().max().unwrap_or(0);
         let classes: Vec<i64> = counts.iter().filter(|(_, count)| **count == most).map(|(class, _)| *class).collect();
-        let name = |class: i64| &part.class_names[class as usize];
+        let name = |class: i64| &split.class_names[class as usize];
         if classes.len() > 1 {
             let (a, b) = (name(classes[0]), name(classes[1]));
             return Err(format!(
@@ -164,13 +164,13 @@ fn by_majority(given: &[(u64, &str)], part: &Part) -> Result<NoisyLabels, String
         class_of.insert(label, classes[0]);
     }
     let labels: Vec<i64> = given.iter().map(|(_, label)| class_of[label]).collect();
-    Ok(NoisyLabels::new(part, &labels, &part.class_names))
+    Ok(NoisyLabels::new(split, &labels, &split.class_names))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
     use ListLabels::{Majority, Names, Numbers};
 
     /// The labels a list gives to five samples `folder/0.jpg` … of classes 0, 0, 1, 1, 2.

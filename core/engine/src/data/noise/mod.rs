@@ -12,8 +12,8 @@ mod uniform;
 
 pub use file::{load, save};
 
-use super::part::close_gaps;
-use super::{Part, hash};
+use super::split::close_gaps;
+use super::{Split, hash};
 use crate::{Error, Result};
 use curricle_recipe::NoiseRecipe;
 
@@ -33,9 +33,9 @@ pub struct NoisyLabels {
 
 /// A training set with noisy labels.
 #[derive(Debug)]
-pub struct NoisyPart {
+pub struct NoisySplit {
     /// The samples with their noisy labels.
-    pub part: Part,
+    pub split: Split,
     /// Whether the label of each sample is wrong.
     pub flipped: Vec<bool>,
     /// The index of each sample in the set the noise was applied to.
@@ -43,19 +43,21 @@ pub struct NoisyPart {
 }
 
 /// Draws or reads the noisy labels of a recipe. `run_seed` is used unless the noise has its own seed.
-pub fn apply(recipe: &NoiseRecipe, part: &Part, run_seed: u64) -> Result<NoisyLabels> {
+pub fn apply(recipe: &NoiseRecipe, split: &Split, run_seed: u64) -> Result<NoisyLabels> {
     let labels = match recipe {
-        NoiseRecipe::None => part.labels.clone(),
-        NoiseRecipe::Uniform { ratio, seed, .. } => uniform::flip(part, valid(*ratio, part)?, seed.unwrap_or(run_seed)),
-        NoiseRecipe::Pair { ratio, seed, .. } => pair::flip(part, valid(*ratio, part)?, seed.unwrap_or(run_seed)),
+        NoiseRecipe::None => split.labels.clone(),
+        NoiseRecipe::Uniform { ratio, seed, .. } => {
+            uniform::flip(split, valid(*ratio, split)?, seed.unwrap_or(run_seed))
+        }
+        NoiseRecipe::Pair { ratio, seed, .. } => pair::flip(split, valid(*ratio, split)?, seed.unwrap_or(run_seed)),
         NoiseRecipe::SmallCluster { ratio, cluster_size, seed, .. } => {
-            small_cluster::flip(part, valid(*ratio, part)?, *cluster_size, seed.unwrap_or(run_seed))?
+            small_cluster::flip(split, valid(*ratio, split)?, *cluster_size, seed.unwrap_or(run_seed))?
         }
         NoiseRecipe::List { path, first_label, labels, unknown_labels, .. } => {
-            return list::read(path, *first_label, *labels, *unknown_labels, part);
+            return list::read(path, *first_label, *labels, *unknown_labels, split);
         }
     };
-    Ok(NoisyLabels::new(part, &labels, &part.class_names))
+    Ok(NoisyLabels::new(split, &labels, &split.class_names))
 }
 
 /// Whether the recipe excludes flipped samples from training.
@@ -71,8 +73,8 @@ pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
 
 impl NoisyLabels {
     /// Labels that are indices into `class_names`, which starts with the class names of `part`.
-    fn new(part: &Part, labels: &[i64], class_names: &[String]) -> Self {
-        let flipped: Vec<bool> = labels.iter().zip(&part.labels).map(|(noisy, original)| noisy != original).collect();
+    fn new(split: &Split, labels: &[i64], class_names: &[String]) -> Self {
+        let flipped: Vec<bool> = labels.iter().zip(&split.labels).map(|(noisy, original)| noisy != original).collect();
         let (labels, class_names) = close_gaps(labels, class_names);
         let mut hasher = blake3::Hasher::new();
         hash::add_labels(&mut hasher, &labels);
@@ -82,8 +84,8 @@ impl NoisyLabels {
     }
 
     /// The training set with these labels, optionally without the flipped samples.
-    pub fn training_set(&self, part: &Part, remove_flipped: bool) -> Result<NoisyPart> {
-        let samples: Vec<usize> = (0..part.len()).filter(|s| !(remove_flipped && self.flipped[*s])).collect();
+    pub fn training_set(&self, split: &Split, remove_flipped: bool) -> Result<NoisySplit> {
+        let samples: Vec<usize> = (0..split.len()).filter(|s| !(remove_flipped && self.flipped[*s])).collect();
         let labels: Vec<i64> = samples.iter().map(|s| self.labels[*s]).collect();
         let (labels, class_names) = close_gaps(&labels, &self.class_names);
         if class_names.len() < 2 {
@@ -92,13 +94,13 @@ impl NoisyLabels {
                 class_names.len()
             )));
         }
-        let part = Part {
-            inputs: if samples.len() == part.len() { part.inputs.share() } else { part.inputs.select(&samples)? },
+        let split = Split {
+            inputs: if samples.len() == split.len() { split.inputs.share() } else { split.inputs.select(&samples)? },
             labels,
             class_names,
-            paths: samples.iter().map(|s| part.paths[*s].clone()).collect(),
+            paths: samples.iter().map(|s| split.paths[*s].clone()).collect(),
         };
-        Ok(NoisyPart { part, flipped: samples.iter().map(|s| self.flipped[*s]).collect(), samples })
+        Ok(NoisySplit { split, flipped: samples.iter().map(|s| self.flipped[*s]).collect(), samples })
     }
 }
 
@@ -108,11 +110,11 @@ fn flips(size: usize, ratio: f64) -> usize {
     if ratio == 0.0 || size < 2 { 0 } else { ((ratio * size as f64).round() as usize).clamp(1, size - 1) }
 }
 
-fn valid(ratio: f64, part: &Part) -> Result<f64> {
+fn valid(ratio: f64, split: &Split) -> Result<f64> {
     if !(0.0..=1.0).contains(&ratio) {
         return Err(Error::Usage(format!("`ratio` of the noise must be between 0 and 1, not {ratio}")));
     }
-    if ratio > 0.0 && part.class_names.len() < 2 {
+    if ratio > 0.0 && split.class_names.len() < 2 {
         return Err(Error::Usage("label noise needs at least 2 training classes".into()));
     }
     Ok(ratio)
@@ -121,15 +123,15 @@ fn valid(ratio: f64, part: &Part) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
 
     #[test]
     fn without_noise_labels_are_unchanged() {
-        let part = numbered(&[0, 1, 1, 0]);
-        let noisy = apply(&NoiseRecipe::None, &part, 3).unwrap();
-        assert_eq!(noisy.labels, part.labels);
+        let split = numbered(&[0, 1, 1, 0]);
+        let noisy = apply(&NoiseRecipe::None, &split, 3).unwrap();
+        assert_eq!(noisy.labels, split.labels);
         assert_eq!(noisy.flipped, [false; 4]);
-        assert_eq!(noisy.class_names, part.class_names);
+        assert_eq!(noisy.class_names, split.class_names);
     }
 
     #[test]
@@ -150,9 +152,9 @@ mod tests {
 
     #[test]
     fn the_noise_uses_its_own_seed_or_the_runs() {
-        let part = numbered(&[0, 1, 2, 3, 4].repeat(20));
+        let split = numbered(&[0, 1, 2, 3, 4].repeat(20));
         let noisy = |seed, run_seed| {
-            apply(&NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false }, &part, run_seed).unwrap()
+            apply(&NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false }, &split, run_seed).unwrap()
         };
         assert_eq!(noisy(None, 1), noisy(Some(1), 2));
         assert_ne!(noisy(None, 1).hash, noisy(None, 2).hash);
@@ -160,16 +162,16 @@ mod tests {
 
     #[test]
     fn the_training_set_can_exclude_flipped_samples() {
-        let part = numbered(&[0, 0, 1, 1, 2, 2]);
-        let noisy = NoisyLabels::new(&part, &[0, 1, 1, 1, 1, 1], &part.class_names);
+        let split = numbered(&[0, 0, 1, 1, 2, 2]);
+        let noisy = NoisyLabels::new(&split, &[0, 1, 1, 1, 1, 1], &split.class_names);
         assert_eq!(noisy.class_names, ["class 0", "class 1"]);
-        let all = noisy.training_set(&part, false).unwrap();
-        assert_eq!(all.part.labels, [0, 1, 1, 1, 1, 1]);
+        let all = noisy.training_set(&split, false).unwrap();
+        assert_eq!(all.split.labels, [0, 1, 1, 1, 1, 1]);
         assert_eq!(all.flipped, [false, true, false, false, true, true]);
-        let clean = noisy.training_set(&part, true).unwrap();
+        let clean = noisy.training_set(&split, true).unwrap();
         assert_eq!(clean.samples, [0, 2, 3]);
-        assert_eq!(clean.part.labels, [0, 1, 1]);
-        assert_eq!(clean.part.paths, ["folder/0.jpg", "folder/2.jpg", "folder/3.jpg"]);
+        assert_eq!(clean.split.labels, [0, 1, 1]);
+        assert_eq!(clean.split.paths, ["folder/0.jpg", "folder/2.jpg", "folder/3.jpg"]);
         assert_eq!(clean.flipped, [false; 3]);
     }
 }

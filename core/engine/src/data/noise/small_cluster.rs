@@ -7,8 +7,8 @@
 //! chosen uniformly. Mislabelled samples thus come in consistent groups, which are harder to detect than
 //! single ones.
 
-use crate::data::part::select_rows;
-use crate::data::{Inputs, Part};
+use crate::data::split::select_rows;
+use crate::data::{Inputs, Split};
 use crate::{Error, Result};
 use curricle_sdk::rng::stream;
 use rand::RngExt;
@@ -19,26 +19,26 @@ use tch::{Device, Kind};
 const COMPARED: i64 = 32;
 
 /// The noisy labels; dissolved classes have no samples left.
-pub fn flip(part: &Part, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
-    let mut labels = part.labels.clone();
+pub fn flip(split: &Split, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
+    let mut labels = split.labels.clone();
     if ratio == 0.0 {
         return Ok(labels);
     }
-    let classes = part.class_names.len();
+    let classes = split.class_names.len();
     if classes < 3 {
         return Err(Error::Usage(format!(
             "noise `small_cluster` needs at least 3 training classes, but there are only {classes}"
         )));
     }
-    let members = part.members();
+    let members = split.members();
     let mut order: Vec<usize> = (0..classes).collect();
     order.shuffle(&mut stream(seed, "noise small_cluster order", 0, 0));
-    let (dissolved, remaining) = order.split_at(classes_for(ratio, part.len(), &order, &members));
+    let (dissolved, remaining) = order.split_at(classes_for(ratio, split.len(), &order, &members));
     for class in dissolved {
         let mut rng = stream(seed, "noise small_cluster class", *class as u64, 0);
         let mut samples = members[*class].clone();
         samples.shuffle(&mut rng);
-        for cluster in clusters(&part.inputs, &samples, cluster_size.max(1))? {
+        for cluster in clusters(&split.inputs, &samples, cluster_size.max(1))? {
             let target = remaining[rng.random_range(0..remaining.len())] as i64;
             cluster.into_iter().for_each(|sample| labels[sample] = target);
         }
@@ -97,15 +97,15 @@ fn rows(inputs: &Inputs, samples: &[usize]) -> Result<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::part::numbered;
+    use crate::data::split::numbered;
     use std::collections::BTreeSet;
 
     #[test]
     fn whole_classes_move_in_clusters_of_neighbours() {
         // Features are sample indices, so the ten samples of a class are neighbours.
         let labels: Vec<i64> = (0..8).flat_map(|class| [class; 10]).collect();
-        let part = numbered(&labels);
-        let noisy = flip(&part, 0.25, 5, 3).unwrap();
+        let split = numbered(&labels);
+        let noisy = flip(&split, 0.25, 5, 3).unwrap();
         let gone: Vec<i64> = (0..8).filter(|class| !noisy.contains(class)).collect();
         assert_eq!(gone.len(), 2);
         for s in 0..80 {
@@ -115,14 +115,14 @@ mod tests {
             let of_class = &noisy[class as usize * 10..][..10];
             assert!(of_class.iter().collect::<BTreeSet<_>>().len() <= 2, "{of_class:?}");
         }
-        assert_eq!(noisy, flip(&part, 0.25, 5, 3).unwrap());
-        assert!((4..9).any(|seed| noisy != flip(&part, 0.25, 5, seed).unwrap()));
+        assert_eq!(noisy, flip(&split, 0.25, 5, 3).unwrap());
+        assert!((4..9).any(|seed| noisy != flip(&split, 0.25, 5, seed).unwrap()));
     }
 
     #[test]
     fn clusters_are_nearest_neighbours_and_contain_every_sample_once() {
-        let part = numbered(&[0; 7]);
-        let clusters = clusters(&part.inputs, &[3, 6, 0, 1, 5, 4, 2], 3).unwrap();
+        let split = numbered(&[0; 7]);
+        let clusters = clusters(&split.inputs, &[3, 6, 0, 1, 5, 4, 2], 3).unwrap();
         assert_eq!(clusters[0][0], 3);
         assert_eq!(clusters[0].iter().collect::<BTreeSet<_>>(), BTreeSet::from([&2, &3, &4]));
         assert_eq!(clusters.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn at_least_one_class_is_dissolved_and_two_remain() {
-        let part = numbered(&[0, 1, 2, 3].repeat(5));
+        let split = numbered(&[0, 1, 2, 3].repeat(5));
         for (ratio, left) in [(0.0, 4), (0.01, 3), (1.0, 2)] {
-            let noisy = flip(&part, ratio, 2, 1).unwrap();
+            let noisy = flip(&split, ratio, 2, 1).unwrap();
             assert_eq!(noisy.iter().collect::<BTreeSet<_>>().len(), left, "{ratio}");
         }
         assert!(flip(&numbered(&[0, 1]), 0.5, 2, 1).is_err());

@@ -7,7 +7,7 @@
 
 use super::counts::{self, Counts};
 use super::mat5::{self, Array};
-use crate::data::catalogue::{Catalogue, Entry};
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::PublishedRecipe;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const LAST_TRAINING_CLASS: usize = 98;
 
 /// Lists the images in the order of the annotations.
-pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     let root = &recipe.path;
     let mut all = Vec::new();
     let single = root.join("cars_annos.mat");
@@ -38,9 +38,9 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
             format!("`{path}` has class {class}, but there are names for only {} classes", names.len()),
         ));
     }
-    let entries = all.into_iter().map(|(path, class)| Entry { path, class: class - 1, query: false });
+    let entries = all.into_iter().map(|(path, class)| FileEntry { path, class: class - 1, query: false });
     let (train, test) = entries.partition(|entry| entry.class < LAST_TRAINING_CLASS);
-    let catalogue = Catalogue { root: root.clone(), class_names: names, train, test };
+    let catalogue = FileList { root: root.clone(), class_names: names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 98, 8054);
         let test = Counts::all("test", 98, 8131);

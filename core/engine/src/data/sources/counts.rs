@@ -1,6 +1,6 @@
 //! The sizes of published data sets.
 
-use crate::data::catalogue::{Catalogue, Entry};
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub struct Counts {
     /// Number of images.
     pub images: usize,
     /// Which of the training or test entries belong to it.
-    pub belongs: fn(&Entry) -> bool,
+    pub belongs: fn(&FileEntry) -> bool,
 }
 
 impl Counts {
@@ -24,9 +24,9 @@ impl Counts {
 }
 
 /// Refuses a catalogue that is not the complete published data set, and says what is missing.
-pub fn check(catalogue: &Catalogue, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
+pub fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
     let mut wrong = Vec::new();
-    let mut compare = |counts: &Counts, entries: &[Entry]| {
+    let mut compare = |counts: &Counts, entries: &[FileEntry]| {
         let entries: Vec<_> = entries.iter().filter(|entry| (counts.belongs)(entry)).collect();
         let classes = entries.iter().map(|entry| entry.class).collect::<BTreeSet<_>>().len();
         for (what, found, wanted) in [("classes", classes, counts.classes), ("images", entries.len(), counts.images)] {

@@ -1,21 +1,21 @@
 //! `csv`: a CSV list of `path,label` or `path,label,split`.
 
-use crate::data::catalogue::{Catalogue, Entry};
 use crate::data::columns;
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::{CsvRecipe, SplitRecipe};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Lists the images in the order of the file.
-pub fn list(recipe: &CsvRecipe) -> Result<Catalogue> {
+pub fn list(recipe: &CsvRecipe) -> Result<FileList> {
     let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
     let folder = recipe.path.parent().unwrap_or(Path::new("."));
     let root = recipe.root.as_deref().unwrap_or(folder);
     catalogue(&text, root, recipe.split).map_err(|message| Error::format(&recipe.path, message))
 }
 
-fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, String> {
+fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, String> {
     let lines = columns::read(text, &["path", "label"], &["split"])?;
     let mut samples = Vec::new();
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
@@ -33,14 +33,14 @@ fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, 
     let classes = ordered(samples.iter().map(|(_, _, label, _)| label.as_str()));
     let class_names: Vec<String> = classes.iter().map(ToString::to_string).collect();
     let numbers: BTreeMap<&str, usize> = classes.into_iter().zip(0..).collect();
-    let entry = |path: &str, label: &str| Entry { path: path.to_string(), class: numbers[label], query: false };
+    let entry = |path: &str, label: &str| FileEntry { path: path.to_string(), class: numbers[label], query: false };
 
     let with_split = samples.iter().filter(|(_, _, _, split)| split.is_some()).count();
     if split == SplitRecipe::None || with_split == 0 {
         let entries = samples.iter().map(|(_, path, label, _)| entry(path, label)).collect();
         return Ok(match split {
-            SplitRecipe::Classes => Catalogue::halves(root.to_path_buf(), class_names, entries),
-            SplitRecipe::None => Catalogue::unsplit(root.to_path_buf(), class_names, entries),
+            SplitRecipe::Classes => FileList::halves(root.to_path_buf(), class_names, entries),
+            SplitRecipe::None => FileList::unsplit(root.to_path_buf(), class_names, entries),
         });
     }
     let (mut train, mut test, mut plain) = (Vec::new(), Vec::new(), None);
@@ -52,7 +52,7 @@ fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, 
                 plain = plain.or(Some(*line));
                 test.push(entry);
             }
-            "query" => test.push(Entry { query: true, ..entry }),
+            "query" => test.push(FileEntry { query: true, ..entry }),
             "gallery" => test.push(entry),
             "" => return Err(format!("line {line}: has no split, but other lines do ({with_split})")),
             other => {
@@ -63,7 +63,7 @@ fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<Catalogue, 
     if let (Some(line), true) = (plain, test.iter().any(|entry| entry.query)) {
         return Err(format!("line {line}: `test` cannot be combined with `query`; use `gallery` instead"));
     }
-    Ok(Catalogue { root: root.to_path_buf(), class_names, train, test })
+    Ok(FileList { root: root.to_path_buf(), class_names, train, test })
 }
 
 /// The distinct labels, in numerical order if all are integers, else in alphabetical order.
@@ -81,11 +81,11 @@ fn ordered<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    fn read(text: &str, split: SplitRecipe) -> Result<Catalogue, String> {
+    fn read(text: &str, split: SplitRecipe) -> Result<FileList, String> {
         catalogue(text.as_bytes(), Path::new("images"), split)
     }
 
-    fn paths(entries: &[Entry]) -> Vec<&str> {
+    fn paths(entries: &[FileEntry]) -> Vec<&str> {
         entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 

@@ -5,8 +5,8 @@
 //! the test set.
 
 use super::counts::{self, Counts};
-use super::lines::Lines;
-use crate::data::catalogue::{Catalogue, Entry};
+use super::lines::ListFile;
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::PublishedRecipe;
 use std::collections::{BTreeMap, HashMap};
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 const LAST_TRAINING_CLASS: usize = 100;
 
 /// Lists the images in the order of `images.txt`.
-pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     let folder = super::folder_with(&recipe.path, &["", "CUB_200_2011"], "images.txt")?;
-    let names = Lines::read(folder.join("classes.txt"))?;
+    let names = ListFile::read(folder.join("classes.txt"))?;
     let (mut class_names, mut lines_of) = (BTreeMap::new(), HashMap::new());
     for line in names.fields::<2>(0) {
         let (line, [class, name]) = line?;
@@ -30,7 +30,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
             return Err(names.problem(line, format!("class {class} already has a name")));
         }
     }
-    let labels = Lines::read(folder.join("image_class_labels.txt"))?;
+    let labels = ListFile::read(folder.join("image_class_labels.txt"))?;
     let mut classes = BTreeMap::new();
     for line in labels.fields::<2>(0) {
         let (line, [image, class]) = line?;
@@ -42,7 +42,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
             return Err(labels.problem(line, format!("image {image} already has a class")));
         }
     }
-    let images = Lines::read(folder.join("images.txt"))?;
+    let images = ListFile::read(folder.join("images.txt"))?;
     let (mut train, mut test) = (Vec::new(), Vec::new());
     for line in images.fields::<2>(0) {
         let (line, [image, path]) = line?;
@@ -50,7 +50,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         let (class, index) = found
             .ok_or_else(|| images.problem(line, format!("image {image} has no line in `image_class_labels.txt`")))?;
         let part = if class <= LAST_TRAINING_CLASS { &mut train } else { &mut test };
-        part.push(Entry { path: path.to_string(), class: index, query: false });
+        part.push(FileEntry { path: path.to_string(), class: index, query: false });
     }
     if let Some(image) = classes.keys().next() {
         return Err(Error::format(
@@ -62,7 +62,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
         ));
     }
     let class_names = class_names.into_values().collect();
-    let catalogue = Catalogue { root: folder.join("images"), class_names, train, test };
+    let catalogue = FileList { root: folder.join("images"), class_names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 100, 5864);
         let test = Counts::all("test", 100, 5924);

@@ -1,6 +1,6 @@
 //! `folder`: one folder per class, with images anywhere below it.
 
-use crate::data::catalogue::{Catalogue, Entry};
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::{FolderRecipe, SplitRecipe};
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm"];
 
 /// Lists the images class by class, both sorted by name.
-pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
+pub fn list(recipe: &FolderRecipe) -> Result<FileList> {
     let root = &recipe.path;
     let mut class_names = Vec::new();
     let mut entries = Vec::new();
@@ -36,14 +36,14 @@ pub fn list(recipe: &FolderRecipe) -> Result<Catalogue> {
         ));
     }
     Ok(match recipe.split {
-        SplitRecipe::Classes => Catalogue::halves(root.clone(), class_names, entries),
-        SplitRecipe::None => Catalogue::unsplit(root.clone(), class_names, entries),
+        SplitRecipe::Classes => FileList::halves(root.clone(), class_names, entries),
+        SplitRecipe::None => FileList::unsplit(root.clone(), class_names, entries),
     })
 }
 
 /// The images below a class folder. Two classes may link to the same folder; within a class, each folder
 /// counts once.
-pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<Entry>) -> Result<()> {
+pub(in crate::data) fn collect(folder: &Path, prefix: &str, class: usize, entries: &mut Vec<FileEntry>) -> Result<()> {
     // A link to the root folder would put all classes into this one.
     let above = folder.parent().and_then(|above| above.canonicalize().ok());
     walk(folder, prefix, class, &mut above.into_iter().collect(), entries)
@@ -54,7 +54,7 @@ fn walk(
     prefix: &str,
     class: usize,
     seen: &mut HashSet<PathBuf>,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<FileEntry>,
 ) -> Result<()> {
     // Links may form cycles.
     let real = folder.canonicalize().map_err(Error::file("read", folder))?;
@@ -65,14 +65,14 @@ fn walk(
         let path = format!("{prefix}/{name}");
         if folder.join(&name).is_dir() {
             walk(&folder.join(&name), &path, class, seen, entries)?;
-        } else if is_picture(&name) {
-            entries.push(Entry { path, class, query: false });
+        } else if is_image(&name) {
+            entries.push(FileEntry { path, class, query: false });
         }
     }
     Ok(())
 }
 
-pub(in crate::data) fn is_picture(name: &str) -> bool {
+pub(in crate::data) fn is_image(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 

@@ -4,16 +4,16 @@
 //! one of `train`, `query` and `gallery`, padded with spaces. Queries search the gallery.
 
 use super::counts::{self, Counts};
-use super::lines::Lines;
-use crate::data::catalogue::{Catalogue, Entry};
+use super::lines::ListFile;
+use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeMap;
 
 /// Lists the images in the order of the file.
-pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
+pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     const LIST: &str = "list_eval_partition.txt";
-    let lines = Lines::read(super::folder_with(&recipe.path, &["", "Eval", "Anno"], LIST)?.join(LIST))?;
+    let lines = ListFile::read(super::folder_with(&recipe.path, &["", "Eval", "Anno"], LIST)?.join(LIST))?;
     let mut items: BTreeMap<&str, usize> = BTreeMap::new();
     let mut samples = Vec::new();
     for line in lines.fields::<3>(2) {
@@ -39,12 +39,12 @@ pub fn list(recipe: &PublishedRecipe) -> Result<Catalogue> {
     let (mut train, mut test) = (Vec::new(), Vec::new());
     for (path, item, status) in samples {
         let part = if status == "train" { &mut train } else { &mut test };
-        part.push(Entry { path: path.to_string(), class: items[item], query: status == "query" });
+        part.push(FileEntry { path: path.to_string(), class: items[item], query: status == "query" });
     }
     // The images come in a separate archive, which is unpacked next to the list or in `Img`.
     let root = if recipe.path.join("Img/img").is_dir() { recipe.path.join("Img") } else { recipe.path.clone() };
     let class_names = items.keys().map(ToString::to_string).collect();
-    let catalogue = Catalogue { root, class_names, train, test };
+    let catalogue = FileList { root, class_names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 3_997, 25_882);
         let query = Counts { part: "query", classes: 3_985, images: 14_218, belongs: |entry| entry.query };

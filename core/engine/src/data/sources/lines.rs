@@ -4,12 +4,12 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// A text file whose errors name the line.
-pub struct Lines {
+pub struct ListFile {
     path: PathBuf,
     text: String,
 }
 
-impl Lines {
+impl ListFile {
     /// Reads a file.
     pub fn read(path: PathBuf) -> Result<Self> {
         let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;

@@ -10,8 +10,8 @@ mod lines;
 mod mat5;
 mod sop;
 
-use super::catalogue::Catalogue;
-use super::{Part, features, strokes};
+use super::file_list::FileList;
+use super::{Split, features, strokes};
 use crate::{Error, Result};
 use curricle_recipe::DataRecipe;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub enum Listed {
     /// Images in files, not opened yet.
-    Files(Catalogue),
+    Files(FileList),
     /// Samples in memory.
-    Memory(Part),
+    Memory(Split),
 }
 
 /// Lists the samples of a source.

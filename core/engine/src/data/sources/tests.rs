@@ -2,7 +2,7 @@
 
 use super::mat5::write;
 use super::*;
-use crate::data::catalogue::Entry;
+use crate::data::file_list::FileEntry;
 use curricle_recipe::{CsvRecipe, FolderRecipe, PublishedRecipe, SplitRecipe};
 use tempfile::TempDir;
 
@@ -24,11 +24,11 @@ fn published(folder: &TempDir, check_counts: bool) -> PublishedRecipe {
     PublishedRecipe { path: folder.path().into(), check_counts }
 }
 
-fn shown(entries: &[Entry]) -> Vec<(&str, usize)> {
+fn shown(entries: &[FileEntry]) -> Vec<(&str, usize)> {
     entries.iter().map(|entry| (entry.path.as_str(), entry.class)).collect()
 }
 
-fn message(result: Result<Catalogue>) -> String {
+fn message(result: Result<FileList>) -> String {
     result.unwrap_err().to_string()
 }
 

@@ -2,7 +2,7 @@
 
 /// A point, or a difference of two.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct StrokePoint {
     /// To the right.
     pub x: f32,
     /// Downwards.
@@ -26,11 +26,11 @@ impl Canvas {
     ///
     /// Coverage falls off linearly over one pixel at the edge of the line. Where lines overlap, the
     /// larger coverage counts, so that the pieces of a curve join smoothly.
-    pub fn line(&mut self, from: Point, to: Point, width: f32) {
+    pub fn line(&mut self, from: StrokePoint, to: StrokePoint, width: f32) {
         let reach = width / 2.0 + 0.5;
         let rows = self.span(from.y.min(to.y) - reach, from.y.max(to.y) + reach);
         let columns = self.span(from.x.min(to.x) - reach, from.x.max(to.x) + reach);
-        let along = Point { x: to.x - from.x, y: to.y - from.y };
+        let along = StrokePoint { x: to.x - from.x, y: to.y - from.y };
         let per_length = 1.0 / (along.x * along.x + along.y * along.y).max(1e-12);
         for row in rows {
             for column in columns.clone() {
@@ -64,7 +64,7 @@ mod tests {
 
     fn drawn(from: (f32, f32), to: (f32, f32), width: f32) -> Vec<u8> {
         let mut canvas = Canvas::new(8);
-        canvas.line(Point { x: from.0, y: from.1 }, Point { x: to.0, y: to.1 }, width);
+        canvas.line(StrokePoint { x: from.0, y: from.1 }, StrokePoint { x: to.0, y: to.1 }, width);
         canvas.to_grey(255.0).collect()
     }
 

@@ -7,11 +7,11 @@
 //! Only arithmetic and square roots are used, which are bit-exact everywhere, so that the data set is
 //! the same on every machine; sines and logarithms may differ in the last digit.
 
-use super::canvas::{Canvas, Point};
+use super::canvas::{Canvas, StrokePoint};
 use rand::{Rng, RngExt};
 
 /// A stroke: start, two control points, end.
-type Stroke = [Point; 4];
+type Stroke = [StrokePoint; 4];
 
 /// Line segments per curve.
 const PIECES: usize = 12;
@@ -55,16 +55,16 @@ impl Character {
             slant: wobble(0.28),
             width: (1.0 + wobble(0.14)).max(0.4),
             height: (1.0 + wobble(0.14)).max(0.4),
-            shift: Point { x: wobble(0.14), y: wobble(0.14) },
+            shift: StrokePoint { x: wobble(0.14), y: wobble(0.14) },
         };
         let pen = (2.2 + wobble(0.5)).clamp(1.2, 3.6) * size as f32 / 32.0;
         let ink = (230.0 + wobble(28.0)).clamp(150.0, 255.0);
 
         let mut canvas = Canvas::new(size);
         for stroke in &self.strokes {
-            let shift = Point { x: wobble(0.085), y: wobble(0.085) };
+            let shift = StrokePoint { x: wobble(0.085), y: wobble(0.085) };
             let stroke = stroke.map(|p| {
-                let moved = Point { x: p.x + shift.x + wobble(0.14), y: p.y + shift.y + wobble(0.14) };
+                let moved = StrokePoint { x: p.x + shift.x + wobble(0.14), y: p.y + shift.y + wobble(0.14) };
                 on_canvas(hand.apply(moved), size)
             });
             let mut from = stroke[0];
@@ -90,9 +90,9 @@ impl Character {
         let (left, right) = range(&mut outline().map(|(x, _)| x));
         let (top, bottom) = range(&mut outline().map(|(_, y)| y));
         let scale = 2.0 / (right - left).max(bottom - top).max(1e-3);
-        let centre = Point { x: (left + right) / 2.0, y: (top + bottom) / 2.0 };
+        let centre = StrokePoint { x: (left + right) / 2.0, y: (top + bottom) / 2.0 };
         for point in self.strokes.iter_mut().flatten() {
-            *point = Point { x: (point.x - centre.x) * scale, y: (point.y - centre.y) * scale };
+            *point = StrokePoint { x: (point.x - centre.x) * scale, y: (point.y - centre.y) * scale };
         }
     }
 }
@@ -103,33 +103,33 @@ struct Hand {
     slant: f32,
     width: f32,
     height: f32,
-    shift: Point,
+    shift: StrokePoint,
 }
 
 impl Hand {
-    fn apply(&self, p: Point) -> Point {
+    fn apply(&self, p: StrokePoint) -> StrokePoint {
         let x = (p.x + self.slant * p.y) * self.width;
         let y = p.y * self.height;
         // A rotation with rational sine and cosine; `turn` is close to the angle.
         let half = self.turn / 2.0;
         let length = 1.0 + half * half;
         let (cos, sin) = ((1.0 - half * half) / length, 2.0 * half / length);
-        Point { x: cos * x - sin * y + self.shift.x, y: sin * x + cos * y + self.shift.y }
+        StrokePoint { x: cos * x - sin * y + self.shift.x, y: sin * x + cos * y + self.shift.y }
     }
 }
 
 /// Maps [-1, 1]² to pixels, with a margin of a seventh.
-fn on_canvas(p: Point, size: usize) -> Point {
+fn on_canvas(p: StrokePoint, size: usize) -> StrokePoint {
     let half = size as f32 / 2.0;
-    Point { x: half + p.x * half * 0.72, y: half + p.y * half * 0.72 }
+    StrokePoint { x: half + p.x * half * 0.72, y: half + p.y * half * 0.72 }
 }
 
-fn anywhere(rng: &mut impl Rng) -> Point {
-    Point { x: rng.random_range(-1.0..1.0), y: rng.random_range(-1.0..1.0) }
+fn anywhere(rng: &mut impl Rng) -> StrokePoint {
+    StrokePoint { x: rng.random_range(-1.0..1.0), y: rng.random_range(-1.0..1.0) }
 }
 
 /// A stroke of a minimum length from a point, curved to one side or S-shaped.
-fn stroke_from(start: Point, rng: &mut impl Rng) -> Stroke {
+fn stroke_from(start: StrokePoint, rng: &mut impl Rng) -> Stroke {
     let end = loop {
         let end = anywhere(rng);
         let (dx, dy) = (end.x - start.x, end.y - start.y);
@@ -139,7 +139,7 @@ fn stroke_from(start: Point, rng: &mut impl Rng) -> Stroke {
     };
     let mut control = |share: f32| {
         let bend = rng.random_range(-0.9..0.9);
-        Point {
+        StrokePoint {
             x: start.x + (end.x - start.x) * share - (end.y - start.y) * bend,
             y: start.y + (end.y - start.y) * share + (end.x - start.x) * bend,
         }
@@ -148,11 +148,11 @@ fn stroke_from(start: Point, rng: &mut impl Rng) -> Stroke {
 }
 
 /// The point of a cubic Bézier curve at parameter `t` in [0, 1].
-fn point_on(stroke: &Stroke, t: f32) -> Point {
+fn point_on(stroke: &Stroke, t: f32) -> StrokePoint {
     let s = 1.0 - t;
     let share = [s * s * s, 3.0 * s * s * t, 3.0 * s * t * t, t * t * t];
-    let sum = |coordinate: fn(&Point) -> f32| stroke.iter().zip(share).map(|(p, w)| coordinate(p) * w).sum();
-    Point { x: sum(|p| p.x), y: sum(|p| p.y) }
+    let sum = |coordinate: fn(&StrokePoint) -> f32| stroke.iter().zip(share).map(|(p, w)| coordinate(p) * w).sum();
+    StrokePoint { x: sum(|p| p.x), y: sum(|p| p.y) }
 }
 
 /// An approximately normal number with mean 0 and standard deviation 1, at most 3.5 in magnitude: a scaled sum

@@ -7,7 +7,7 @@
 mod canvas;
 mod character;
 
-use super::{Inputs, Part};
+use super::{Inputs, Split};
 use crate::{Error, Result};
 use character::Character;
 use curricle_recipe::StrokesRecipe;
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use tch::{Kind, Tensor};
 
 /// Draws the whole data set, class by class.
-pub fn draw(recipe: &StrokesRecipe) -> Result<Part> {
+pub fn draw(recipe: &StrokesRecipe) -> Result<Split> {
     let StrokesRecipe { classes, per_class, size, jitter, seed } = *recipe;
     let mut images = room_for(recipe)?;
     let pixels = size * size;
@@ -30,7 +30,7 @@ pub fn draw(recipe: &StrokesRecipe) -> Result<Part> {
     let shape = [classes * per_class, 1, size, size].map(|n| n as i64);
     let images = Tensor::f_from_data_size(&images, &shape, Kind::Uint8)
         .map_err(|e| Error::Torch { during: "storing the characters", source: e.into() })?;
-    Ok(Part {
+    Ok(Split {
         inputs: Inputs::Images(images),
         labels: (0..classes as i64).flat_map(|class| std::iter::repeat_n(class, per_class)).collect(),
         class_names: (0..classes).map(class_name).collect(),
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     fn images(recipe: &StrokesRecipe) -> Vec<Vec<u8>> {
-        let part = draw(recipe).unwrap();
-        let all = Vec::<u8>::try_from(part.inputs.tensor().unwrap().flatten(0, -1)).unwrap();
+        let split = draw(recipe).unwrap();
+        let all = Vec::<u8>::try_from(split.inputs.tensor().unwrap().flatten(0, -1)).unwrap();
         all.chunks(recipe.size * recipe.size).map(<[u8]>::to_vec).collect()
     }
 
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn labels_names_and_shape_are_consistent() {
-        let part = draw(&StrokesRecipe { size: 16, ..small() }).unwrap();
-        assert_eq!(part.inputs.tensor().unwrap().size(), [12, 1, 16, 16]);
-        assert_eq!(part.labels, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
-        assert_eq!(part.class_names[3], "character-0003");
-        assert_eq!(part.paths[4], "character-0001/0001");
+        let split = draw(&StrokesRecipe { size: 16, ..small() }).unwrap();
+        assert_eq!(split.inputs.tensor().unwrap().size(), [12, 1, 16, 16]);
+        assert_eq!(split.labels, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_eq!(split.class_names[3], "character-0003");
+        assert_eq!(split.paths[4], "character-0001/0001");
     }
 
     #[test]

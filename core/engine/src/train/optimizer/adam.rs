@@ -1,6 +1,6 @@
 //! Adam (Kingma & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019).
 
-use super::{Batch, Rates, Rule};
+use super::{Rates, Rule, UpdateBatch};
 use tch::TchError;
 
 pub(super) struct Adam {
@@ -15,7 +15,7 @@ impl Rule for Adam {
         &["exp_avg", "exp_avg_sq"]
     }
 
-    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
+    fn update(&self, batch: &UpdateBatch, rates: Rates) -> Result<(), TchError> {
         let [means, squares] = batch.moments.as_slice() else { return Ok(()) };
         let Self { betas, eps, decoupled } = *self;
         let Rates { lr, weight_decay } = rates;

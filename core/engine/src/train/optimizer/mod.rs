@@ -23,11 +23,11 @@ trait Rule: Send {
     fn moments(&self) -> &'static [&'static str];
 
     /// Updates all parameters of a batch. May overwrite the gradients.
-    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError>;
+    fn update(&self, batch: &UpdateBatch, rates: Rates) -> Result<(), TchError>;
 }
 
 /// Parameters with the same rates, as lists of equal length.
-struct Batch<'a> {
+struct UpdateBatch<'a> {
     parameters: Vec<&'a Tensor>,
     gradients: Vec<&'a Tensor>,
     /// One list per entry of [`Rule::moments`].
@@ -94,7 +94,7 @@ pub struct StepOptions<'a> {
 }
 
 /// Parameters with their gradients, and the rates and counter they share.
-type Together<'a> = (Rates, usize, Vec<&'a (&'a Slot, Tensor)>);
+type ParameterBatch<'a> = (Rates, usize, Vec<&'a (&'a Slot, Tensor)>);
 
 impl Optimizer {
     /// An optimiser with empty moments.
@@ -160,7 +160,7 @@ impl Optimizer {
             }
         }
         for (rates, counter, members) in self.together(&moving, lr_factor) {
-            let batch = Batch {
+            let batch = UpdateBatch {
                 parameters: members.iter().map(|(slot, _)| &slot.parameter.tensor).collect(),
                 gradients: members.iter().map(|(_, gradient)| gradient).collect(),
                 moments: (0..self.rule.moments().len())
@@ -195,8 +195,8 @@ impl Optimizer {
     }
 
     /// Groups parameters by rates and counter, in their original order.
-    fn together<'a>(&self, moving: &'a [(&'a Slot, Tensor)], lr_factor: f64) -> Vec<Together<'a>> {
-        let mut groups: Vec<Together<'a>> = Vec::new();
+    fn together<'a>(&self, moving: &'a [(&'a Slot, Tensor)], lr_factor: f64) -> Vec<ParameterBatch<'a>> {
+        let mut groups: Vec<ParameterBatch<'a>> = Vec::new();
         for member in moving {
             let Slot { parameter, counter, .. } = member.0;
             let rates = Rates {

@@ -1,6 +1,6 @@
 //! RMSprop (Hinton, 2012), with momentum.
 
-use super::{Batch, Rates, Rule};
+use super::{Rates, Rule, UpdateBatch};
 use tch::{Kind, TchError, Tensor};
 
 pub(super) struct Rmsprop {
@@ -15,7 +15,7 @@ impl Rule for Rmsprop {
     }
 
     /// libtorch has no fused kernel for RMSprop, so parameters are updated one by one.
-    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
+    fn update(&self, batch: &UpdateBatch, rates: Rates) -> Result<(), TchError> {
         for (index, (parameter, gradient)) in batch.parameters.iter().zip(&batch.gradients).enumerate() {
             let decay = |g: &Tensor| {
                 if rates.weight_decay == 0.0 { g.shallow_clone() } else { g + *parameter * rates.weight_decay }

@@ -1,6 +1,6 @@
 //! Stochastic gradient descent with momentum.
 
-use super::{Batch, Rates, Rule};
+use super::{Rates, Rule, UpdateBatch};
 use tch::TchError;
 
 pub(super) struct Sgd {
@@ -13,7 +13,7 @@ impl Rule for Sgd {
         if self.momentum == 0.0 { &[] } else { &["momentum"] }
     }
 
-    fn update(&self, batch: &Batch, rates: Rates) -> Result<(), TchError> {
+    fn update(&self, batch: &UpdateBatch, rates: Rates) -> Result<(), TchError> {
         let Self { momentum, nesterov } = *self;
         let Rates { lr, weight_decay } = rates;
         let momenta = batch.moments.first().map_or(&[][..], Vec::as_slice);

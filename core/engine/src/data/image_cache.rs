@@ -4,7 +4,7 @@
 //! is never found. The file is written under a temporary name and renamed when it is complete, and a
 //! lock lets one process fill it while others wait.
 
-use super::files::Place;
+use super::files::HashedFile;
 use super::images::{Pipeline, Pixels};
 use crate::progress::Bar;
 use crate::progress::ProgressMode;
@@ -28,15 +28,15 @@ const CHUNK: usize = 256;
 
 /// A cache of decoded images.
 #[derive(Debug)]
-pub struct Packed {
+pub struct ImageCache {
     map: Mmap,
     places: HashMap<blake3::Hash, (usize, usize, usize)>,
 }
 
-impl Packed {
+impl ImageCache {
     /// Opens the cache of these images in a folder, and fills it first if it does not exist.
-    pub fn open(folder: &Path, files: &[Place], shrink: Option<usize>, progress: ProgressMode) -> Result<Self> {
-        let mut files: Vec<&Place> = files.iter().collect();
+    pub fn open(folder: &Path, files: &[HashedFile], shrink: Option<usize>, progress: ProgressMode) -> Result<Self> {
+        let mut files: Vec<&HashedFile> = files.iter().collect();
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
         files.dedup_by_key(|place| place.hash);
         let mut hasher = blake3::Hasher::new();
@@ -101,7 +101,7 @@ fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
     rows.chunks_exact(ROW).map(row).collect()
 }
 
-fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar: &Bar) -> Result<()> {
+fn fill(path: &Path, folder: &Path, files: &[&HashedFile], shrink: Option<usize>, bar: &Bar) -> Result<()> {
     // Caches are shared; the umask still applies.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let temporary = tempfile::Builder::new().prefix(".filling-").permissions(mode).tempfile_in(folder);
@@ -127,7 +127,7 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar
     };
     out.seek(SeekFrom::Start(offset)).map_err(|e| full(0, 0, e))?;
     for chunk in files.chunks(CHUNK) {
-        let decode = |pipeline: &mut Pipeline, place: &&Place| {
+        let decode = |pipeline: &mut Pipeline, place: &&HashedFile| {
             let image = pipeline.picture(&place.path, shrink)?;
             Ok((place.hash, image.width, image.height, image.rgb.to_vec()))
         };
@@ -162,12 +162,12 @@ fn fill(path: &Path, folder: &Path, files: &[&Place], shrink: Option<usize>, bar
 mod tests {
     use super::*;
 
-    fn places(folder: &Path, colours: &[u8]) -> Vec<Place> {
+    fn places(folder: &Path, colours: &[u8]) -> Vec<HashedFile> {
         let place = |colour: &u8| {
             let path = folder.join(format!("{colour}.png"));
             let image = image::RgbImage::from_fn(50, 40, |x, y| image::Rgb([*colour, x as u8, y as u8]));
             image.save(&path).unwrap();
-            Place { hash: blake3::hash(&std::fs::read(&path).unwrap()), path }
+            HashedFile { hash: blake3::hash(&std::fs::read(&path).unwrap()), path }
         };
         colours.iter().map(place).collect()
     }
@@ -177,21 +177,22 @@ mod tests {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 1]);
         for shrink in [None, Some(20)] {
-            let packed = Packed::open(cache.path(), &files, shrink, ProgressMode::Quiet).unwrap();
+            let image_cache = ImageCache::open(cache.path(), &files, shrink, ProgressMode::Quiet).unwrap();
             for place in &files {
                 let mut pipeline = Pipeline::default();
-                let (ours, theirs) = (packed.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
+                let (ours, theirs) =
+                    (image_cache.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
                 assert_eq!((ours.width, ours.height), (theirs.width, theirs.height));
                 assert_eq!(ours.rgb, theirs.rgb);
             }
-            assert!(packed.get(&blake3::hash(b"another")).is_none());
+            assert!(image_cache.get(&blake3::hash(b"another")).is_none());
         }
         // Opening again needs no files; different contents need a different cache.
         files.iter().for_each(|place| std::fs::remove_file(&place.path).unwrap_or_default());
-        Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
-        let other = Place { hash: blake3::hash(b"changed"), ..files[0].clone() };
+        ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
+        let other = HashedFile { hash: blake3::hash(b"changed"), ..files[0].clone() };
         assert!(
-            Packed::open(cache.path(), &[other], None, ProgressMode::Quiet)
+            ImageCache::open(cache.path(), &[other], None, ProgressMode::Quiet)
                 .unwrap_err()
                 .to_string()
                 .contains("cannot read")
@@ -202,13 +203,13 @@ mod tests {
     fn a_damaged_cache_is_refused() {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2]);
-        Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
+        ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
         let entries = std::fs::read_dir(cache.path()).unwrap().flatten().map(|entry| entry.path());
         let path = entries.into_iter().find(|path| path.extension().is_some_and(|e| e == "images")).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         for length in [0, 10, 39, 100, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..length]).unwrap();
-            let message = Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap_err().to_string();
+            let message = ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap_err().to_string();
             assert!(message.contains("delete it to have it rebuilt") || length == 0, "{message}");
         }
     }
@@ -241,7 +242,7 @@ mod tests {
         let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = places(folder.path(), &[1, 2, 3, 4, 5]);
         std::thread::scope(|scope| {
-            let open = || Packed::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap().places.len();
+            let open = || ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap().places.len();
             let both = [scope.spawn(open), scope.spawn(open)];
             assert!(both.into_iter().all(|thread| thread.join().unwrap() == 5));
         });

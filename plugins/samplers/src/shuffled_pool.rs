@@ -1,28 +1,28 @@
-//! Balanced random draws from a deck that is reshuffled when it runs out.
+//! Balanced random draws from a shuffled_pool that is reshuffled when it runs out.
 
 use curricle_sdk::rand::Rng;
 use curricle_sdk::rand::seq::SliceRandom;
 
-/// A deck of cards, drawn from the top and reshuffled when it is empty. At any time, the draw counts
+/// A shuffled_pool of cards, drawn from the top and reshuffled when it is empty. At any time, the draw counts
 /// of any two cards differ by at most one.
 #[derive(Debug)]
-pub struct Deck<T> {
+pub struct ShuffledPool<T> {
     cards: Vec<T>,
     next: usize,
 }
 
-impl<T: Copy + PartialEq> Deck<T> {
-    /// A deck of these cards, which the first draw shuffles.
+impl<T: Copy + PartialEq> ShuffledPool<T> {
+    /// A shuffled_pool of these cards, which the first draw shuffles.
     pub fn new(cards: Vec<T>) -> Self {
         let next = cards.len();
         Self { cards, next }
     }
 
-    /// Draws a hand of `count` cards; an empty one if the deck has no cards.
+    /// Draws a hand of `count` cards; an empty one if the shuffled_pool has no cards.
     ///
-    /// The counts of any two cards differ by at most one within the hand, too: if the deck runs out
-    /// during a draw, the cards already in the hand go to the bottom of the reshuffled deck. A hand no
-    /// larger than the deck therefore has no duplicates.
+    /// The counts of any two cards differ by at most one within the hand, too: if the shuffled_pool runs out
+    /// during a draw, the cards already in the hand go to the bottom of the reshuffled shuffled_pool. A hand no
+    /// larger than the shuffled_pool therefore has no duplicates.
     pub fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
         let mut hand = Vec::with_capacity(count);
         while hand.len() < count && !self.cards.is_empty() {
@@ -54,11 +54,11 @@ mod tests {
     proptest! {
         #[test]
         fn hands_and_all_draws_are_balanced(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
-            let mut deck = Deck::new((0..size).collect());
+            let mut shuffled_pool = ShuffledPool::new((0..size).collect());
             let mut rng = stream(7, "deck", 0, 0);
             let mut drawn = Vec::new();
             for count in hands {
-                let hand = deck.hand(count, &mut rng);
+                let hand = shuffled_pool.hand(count, &mut rng);
                 prop_assert_eq!(hand.len(), count);
                 prop_assert!(spread(&hand, size) <= 1, "{:?}", hand);
                 drawn.extend(hand);
@@ -69,6 +69,6 @@ mod tests {
 
     #[test]
     fn an_empty_deck_gives_an_empty_hand() {
-        assert_eq!(Deck::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
+        assert_eq!(ShuffledPool::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
     }
 }

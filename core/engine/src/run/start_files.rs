@@ -15,7 +15,7 @@ use curricle_sdk::DataFacts;
 pub(super) fn warn_of_degenerate_settings(experiment: &Experiment, prepared: &Prepared) {
     let Experiment { resolved, method, .. } = experiment;
     let facts = DataFacts {
-        class_sizes: &prepared.training.part.class_sizes(),
+        class_sizes: &prepared.training.split.class_sizes(),
         embedding_size: usize::try_from(resolved.recipe.embedding.size).unwrap_or(0),
         batch_size: prepared.trainer.components.sampler.batch_size(),
     };

@@ -16,9 +16,9 @@ const HEADER: &str = concat!("curricle ", env!("CARGO_PKG_VERSION"), " files 1")
 
 /// The file-hash cache of one folder.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct HashCache {
     path: Option<PathBuf>,
-    known: HashMap<String, (Stamp, Known)>,
+    known: HashMap<String, (Stamp, CachedFile)>,
 }
 
 /// A file's size and timestamps.
@@ -31,7 +31,7 @@ pub struct Stamp {
 
 /// A cache entry: what is known about a file's contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct CachedFile {
     /// Hash of its bytes.
     pub hash: blake3::Hash,
     /// Whether it has been decoded, and what was wrong with it.
@@ -49,7 +49,7 @@ impl Stamp {
     }
 }
 
-impl Ledger {
+impl HashCache {
     /// Opens the cache of a folder.
     pub fn open(root: &Path) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
@@ -62,12 +62,12 @@ impl Ledger {
     }
 
     /// The entry of a file, if its stamp is unchanged.
-    pub fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&Known> {
+    pub fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&CachedFile> {
         self.known.get(path).filter(|(known, _)| Some(*known) == stamp).map(|(_, known)| known)
     }
 
     /// Adds entries and writes the cache. If that fails, only speed is lost.
-    pub fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, Known)>) {
+    pub fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, CachedFile)>) {
         let Some(path) = self.path.take() else { return };
         let mut changed = false;
         for (file, stamp, known) in now {
@@ -104,7 +104,7 @@ impl Ledger {
     }
 }
 
-fn parse(text: &[u8]) -> Option<HashMap<String, (Stamp, Known)>> {
+fn parse(text: &[u8]) -> Option<HashMap<String, (Stamp, CachedFile)>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
     let mut records = reader.records();
     if records.next()?.ok()?.get(0)? != HEADER {
@@ -122,7 +122,7 @@ fn parse(text: &[u8]) -> Option<HashMap<String, (Stamp, Known)>> {
             _ => None,
         };
         let hash = blake3::Hash::from_hex(record.get(4)?).ok()?;
-        Some((record.get(0)?.to_string(), (stamp, Known { hash, decoded })))
+        Some((record.get(0)?.to_string(), (stamp, CachedFile { hash, decoded })))
     };
     records.map(|record| row(record.ok()?)).collect()
 }
@@ -143,19 +143,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/files.csv");
         let stamp = |size| Stamp { size, modified: -5, changed: 1 << 70 };
-        let known = |decoded| Known { hash: blake3::hash(b"x"), decoded };
+        let known = |decoded| CachedFile { hash: blake3::hash(b"x"), decoded };
         let rows = [
             ("a, \"b\".jpg".to_string(), stamp(1), known(None)),
             ("c.jpg".to_string(), stamp(2), known(Some(Ok(())))),
             ("d\n.jpg".to_string(), stamp(3), known(Some(Err("is truncated, sadly".into())))),
         ];
-        Ledger { path: Some(path.clone()), known: HashMap::new() }.save(rows.clone());
+        HashCache { path: Some(path.clone()), known: HashMap::new() }.save(rows.clone());
         let text = std::fs::read(&path).unwrap();
-        let ledger = Ledger { path: None, known: parse(&text).unwrap() };
+        let hash_cache = HashCache { path: None, known: parse(&text).unwrap() };
         for (path, stamp, known) in &rows {
-            assert_eq!(ledger.find(path, Some(*stamp)), Some(known));
-            assert_eq!(ledger.find(path, Some(Stamp { size: 9, ..*stamp })), None);
-            assert_eq!(ledger.find(path, None), None);
+            assert_eq!(hash_cache.find(path, Some(*stamp)), Some(known));
+            assert_eq!(hash_cache.find(path, Some(Stamp { size: 9, ..*stamp })), None);
+            assert_eq!(hash_cache.find(path, None), None);
         }
         assert_eq!(parse(&String::from_utf8(text).unwrap().replace("files 1", "files 0").into_bytes()), None);
         assert_eq!(parse(b""), None);

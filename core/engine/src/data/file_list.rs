@@ -1,10 +1,10 @@
 //! The catalogue of a data source: its files and classes, before any image is opened.
 
 use super::check::skipped;
-use super::files::{Files, Place};
-use super::inspect::{Look, inspect};
-use super::packed::Packed;
-use super::{Dataset, Inputs, Part};
+use super::files::{Files, HashedFile};
+use super::image_cache::ImageCache;
+use super::inspect::{CheckLevel, inspect};
+use super::{Dataset, Inputs, Split};
 use crate::progress::Bar;
 use crate::progress::ProgressMode;
 use crate::{Error, Result};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 
 /// The files of a data set with their classes, split into training and test set.
 #[derive(Debug)]
-pub struct Catalogue {
+pub struct FileList {
     /// The folder all paths are relative to.
     pub root: PathBuf,
     /// The class names, indexed by label.
     pub class_names: Vec<String>,
     /// The training set.
-    pub train: Vec<Entry>,
+    pub train: Vec<FileEntry>,
     /// The test set.
-    pub test: Vec<Entry>,
+    pub test: Vec<FileEntry>,
 }
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FileEntry {
     /// Its path relative to the root, with `/` between folders.
     pub path: String,
     /// An index into the class names.
@@ -39,14 +39,14 @@ pub struct Entry {
     pub query: bool,
 }
 
-impl Catalogue {
+impl FileList {
     /// All samples are both training and test set.
-    pub fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
+    pub fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
         Self { root, class_names, train: entries.clone(), test: entries }
     }
 
     /// The first half of the classes is the training set, the second half the test set.
-    pub fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<Entry>) -> Self {
+    pub fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
         let half = class_names.len() / 2;
         let (train, test) = entries.into_iter().partition(|entry| entry.class < half);
         Self { root, class_names, train, test }
@@ -56,9 +56,9 @@ impl Catalogue {
     /// twice, or be in both splits.
     pub fn refuse_repeats(&self) -> Result<()> {
         // Without a split, both sets are the same files.
-        let test: &[Entry] = if self.train == self.test { &[] } else { &self.test };
+        let test: &[FileEntry] = if self.train == self.test { &[] } else { &self.test };
         let mut seen: HashMap<Cow<str>, &str> = HashMap::with_capacity(self.train.len() + test.len());
-        for Entry { path, .. } in self.train.iter().chain(test) {
+        for FileEntry { path, .. } in self.train.iter().chain(test) {
             if let Some(earlier) = seen.insert(tidy(path), path) {
                 let message = if earlier == path {
                     format!("`{path}` is listed twice; list every file only once")
@@ -82,8 +82,8 @@ impl Catalogue {
     pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
         let paths = self.files();
         let look = match images.on_bad_image {
-            OnBadImage::Error => Look::Contents,
-            OnBadImage::Skip => Look::Pixels,
+            OnBadImage::Error => CheckLevel::Contents,
+            OnBadImage::Skip => CheckLevel::Pixels,
         };
         tracing::info!("checking {} files in `{}`", paths.len(), self.root.display());
         let bar = Bar::new(progress, "checking files", paths.len() as u64);
@@ -93,24 +93,24 @@ impl Catalogue {
         for (path, finding) in paths.iter().zip(findings) {
             match finding {
                 Ok(hash) => {
-                    places.insert(*path, Place { path: self.root.join(path), hash });
+                    places.insert(*path, HashedFile { path: self.root.join(path), hash });
                 }
                 Err(error) => bad.push((*path, error)),
             }
         }
         let skipped = self.judge(images.on_bad_image, paths.len(), bad)?;
-        let packed = match cache {
+        let image_cache = match cache {
             Some(folder) => {
-                let all: Vec<Place> = places.values().cloned().collect();
-                Some(Arc::new(Packed::open(folder, &all, images.shrink, progress)?))
+                let all: Vec<HashedFile> = places.values().cloned().collect();
+                Some(Arc::new(ImageCache::open(folder, &all, images.shrink, progress)?))
             }
             None => None,
         };
         let settings = Arc::new(images.clone());
-        let files = |places: Vec<Place>| Files::new(places, settings.clone()).with_cache(packed.clone());
-        let train = self.part(&self.train, "train", &places, files)?;
-        let test = self.part(&self.test, "test", &places, files)?;
-        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
+        let files = |places: Vec<HashedFile>| Files::new(places, settings.clone()).with_cache(image_cache.clone());
+        let train = self.split(&self.train, "train", &places, files)?;
+        let test = self.split(&self.test, "test", &places, files)?;
+        let there = |entry: &&FileEntry| places.contains_key(entry.path.as_str());
         let query: Vec<bool> = self.test.iter().filter(there).map(|entry| entry.query).collect();
         let dataset = Dataset::new(train, test, query.contains(&true).then_some(query))?;
         Ok(Dataset { skipped, ..dataset })
@@ -140,25 +140,25 @@ impl Catalogue {
     }
 
     /// One split, without the files that have no place.
-    fn part(
+    fn split(
         &self,
-        entries: &[Entry],
+        entries: &[FileEntry],
         what: &str,
-        places: &HashMap<&str, Place>,
-        files: impl Fn(Vec<Place>) -> Files,
-    ) -> Result<Part> {
-        let there = |entry: &&Entry| places.contains_key(entry.path.as_str());
-        let entries: Vec<&Entry> = entries.iter().filter(there).collect();
+        places: &HashMap<&str, HashedFile>,
+        files: impl Fn(Vec<HashedFile>) -> Files,
+    ) -> Result<Split> {
+        let there = |entry: &&FileEntry| places.contains_key(entry.path.as_str());
+        let entries: Vec<&FileEntry> = entries.iter().filter(there).collect();
         let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
-        let (labels, class_names) = super::part::close_gaps(&labels, &self.class_names);
+        let (labels, class_names) = super::split::close_gaps(&labels, &self.class_names);
         if class_names.len() < 2 {
             return Err(Error::format(
                 &self.root,
                 format!("the {what} split needs at least 2 classes, but has {}", class_names.len()),
             ));
         }
-        let place = |entry: &&Entry| places.get(entry.path.as_str()).cloned();
-        Ok(Part {
+        let place = |entry: &&FileEntry| places.get(entry.path.as_str()).cloned();
+        Ok(Split {
             inputs: Inputs::Files(files(entries.iter().filter_map(place).collect())),
             labels,
             class_names,
@@ -188,13 +188,13 @@ fn tidy(path: &str) -> Cow<'_, str> {
 }
 
 /// Images without a split, every one of which must be readable.
-pub fn part_of(root: &Path, entries: &[Entry], class_names: &[String], images: &ImagesRecipe) -> Result<Part> {
+pub fn part_of(root: &Path, entries: &[FileEntry], class_names: &[String], images: &ImagesRecipe) -> Result<Split> {
     let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
-    let hashes = inspect(root, &paths, Look::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
-    let places = paths.iter().zip(hashes).map(|(path, hash)| Place { path: root.join(path), hash });
+    let hashes = inspect(root, &paths, CheckLevel::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
+    let places = paths.iter().zip(hashes).map(|(path, hash)| HashedFile { path: root.join(path), hash });
     let labels: Vec<i64> = entries.iter().map(|entry| entry.class as i64).collect();
-    let (labels, class_names) = super::part::close_gaps(&labels, class_names);
-    Ok(Part {
+    let (labels, class_names) = super::split::close_gaps(&labels, class_names);
+    Ok(Split {
         inputs: Inputs::Files(Files::new(places, Arc::new(images.clone()))),
         labels,
         class_names,
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn a_file_listed_twice_is_refused() {
-        let entry = |path: &str| Entry { path: path.into(), class: 0, query: false };
+        let entry = |path: &str| FileEntry { path: path.into(), class: 0, query: false };
         let catalogue = |train: &[&str], test: &[&str]| {
             let entries = |paths: &[&str]| paths.iter().map(|path| entry(path)).collect();
-            Catalogue { root: "r".into(), class_names: vec!["c".into()], train: entries(train), test: entries(test) }
+            FileList { root: "r".into(), class_names: vec!["c".into()], train: entries(train), test: entries(test) }
         };
         catalogue(&["a.png", "x/a.png"], &["b.png"]).refuse_repeats().unwrap();
         catalogue(&["a.png", "b.png"], &["a.png", "b.png"]).refuse_repeats().unwrap();

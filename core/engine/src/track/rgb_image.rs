@@ -9,13 +9,13 @@ pub type Rgb = [u8; 3];
 
 /// An RGB image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct RgbImage {
     width: usize,
     height: usize,
     pixels: Vec<Rgb>,
 }
 
-impl Picture {
+impl RgbImage {
     /// An image of one colour.
     pub fn new(width: usize, height: usize, colour: Rgb) -> Self {
         Self { width, height, pixels: vec![colour; width * height] }
@@ -67,7 +67,7 @@ impl Picture {
     }
 
     /// Draws another image with its upper left corner at `(x, y)`.
-    pub fn paste(&mut self, x: usize, y: usize, other: &Picture) {
+    pub fn paste(&mut self, x: usize, y: usize, other: &RgbImage) {
         let width = other.width.min(self.width.saturating_sub(x));
         for row in 0..other.height.min(self.height.saturating_sub(y)) {
             let (to, from) = ((y + row) * self.width + x, row * other.width);
@@ -165,36 +165,36 @@ mod tests {
 
     #[test]
     fn tensors_are_channels_first_and_images_channels_last() {
-        let images = Picture::from_batch(&ramp([2, 3, 2, 4])).unwrap();
+        let images = RgbImage::from_batch(&ramp([2, 3, 2, 4])).unwrap();
         assert_eq!((images.len(), images[1].width(), images[1].height()), (2, 4, 2));
         assert_eq!(images[1].pixel(3, 1), [24 + 7, 24 + 15, 24 + 23]);
-        let grey = Picture::from_batch(&ramp([1, 1, 2, 2])).unwrap();
+        let grey = RgbImage::from_batch(&ramp([1, 1, 2, 2])).unwrap();
         assert_eq!(grey[0].pixel(1, 1), [3; 3]);
     }
 
     #[test]
     fn other_tensors_are_refused_with_the_expected_shape() {
-        let message = Picture::from_batch(&ramp([1, 2, 2, 2])).unwrap_err().to_string();
+        let message = RgbImage::from_batch(&ramp([1, 2, 2, 2])).unwrap_err().to_string();
         assert_eq!(message, "cannot draw images [1, 2, 2, 2]: expected `[N, 1 or 3, H, W]`");
-        assert!(Picture::from_batch(&ramp([1, 1, 2, 2]).to_kind(Kind::Float)).is_err());
+        assert!(RgbImage::from_batch(&ramp([1, 1, 2, 2]).to_kind(Kind::Float)).is_err());
     }
 
     #[test]
     fn scaling_repeats_or_averages_pixels() {
-        let small = &Picture::from_batch(&ramp([1, 1, 2, 2])).unwrap()[0];
+        let small = &RgbImage::from_batch(&ramp([1, 1, 2, 2])).unwrap()[0];
         let large = small.scaled(5, 100);
         assert_eq!((large.width(), large.pixel(2, 2), large.pixel(3, 2)), (6, [0; 3], [1; 3]));
         let back = large.scaled(1, 2);
         assert_eq!(&back, small);
-        let wide = Picture::new(300, 1, [7; 3]).scaled(1, 100);
+        let wide = RgbImage::new(300, 1, [7; 3]).scaled(1, 100);
         assert_eq!((wide.width(), wide.height(), wide.pixel(99, 0)), (100, 1, [7; 3]));
     }
 
     #[test]
     fn an_image_pasted_over_the_edge_is_clipped() {
-        let mut image = Picture::new(3, 3, [0; 3]);
-        image.paste(2, 1, &Picture::new(5, 1, [9; 3]));
-        image.paste(7, 7, &Picture::new(2, 2, [9; 3]));
+        let mut image = RgbImage::new(3, 3, [0; 3]);
+        image.paste(2, 1, &RgbImage::new(5, 1, [9; 3]));
+        image.paste(7, 7, &RgbImage::new(2, 2, [9; 3]));
         let set: Vec<usize> = (0..9).filter(|&i| image.pixel(i % 3, i / 3) == [9; 3]).collect();
         assert_eq!(set, [5]);
     }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn png_round_trips_in_grey_and_in_colour() {
         for channels in [1, 3] {
-            let image = &Picture::from_batch(&ramp([1, channels, 5, 3])).unwrap()[0];
+            let image = &RgbImage::from_batch(&ramp([1, channels, 5, 3])).unwrap()[0];
             let file = image.to_png().unwrap();
             let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
             let mut data = vec![0; reader.output_buffer_size().unwrap()];

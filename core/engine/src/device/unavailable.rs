@@ -8,7 +8,7 @@ const OLDEST_DRIVER: &str = "580";
 
 /// Why a CUDA device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
+pub enum CudaUnavailable {
     /// Neither driver nor libraries; the loader's messages.
     Both {
         /// For the driver's library.
@@ -36,7 +36,7 @@ pub enum Missing {
     Broken(String),
 }
 
-impl Missing {
+impl CudaUnavailable {
     /// Why there is no device with this index.
     pub(super) fn of(cuda: &Cuda, driver: &Driver, index: usize) -> Self {
         if cuda.devices > 0 {
@@ -97,7 +97,7 @@ impl Missing {
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for CudaUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}; {}", self.what(), self.fix())
     }
@@ -113,7 +113,7 @@ mod tests {
 
     fn message(driver_library: Result<(), &str>, library: Result<(), &str>, devices: usize, index: usize) -> String {
         let cuda = Cuda { library: library.map_err(String::from), devices };
-        Missing::of(&cuda, &driver(driver_library.map_err(String::from)), index).to_string()
+        CudaUnavailable::of(&cuda, &driver(driver_library.map_err(String::from)), index).to_string()
     }
 
     #[test]

@@ -4,18 +4,18 @@
 //! truncated library can crash the program when its missing pages are read.
 
 /// What is wrong with a file that should be a dynamic library for this machine, and what to do.
-pub type Flaw = (String, &'static str);
+pub type LibraryFlaw = (String, &'static str);
 
 const BUILD_IT: &str = "pass the `.so` (on macOS `.dylib`) that `cargo build --release` or `make` writes";
 const REBUILD: &str = "build it on this machine, or for its processor";
 const COPY_AGAIN: &str = "build or copy it again";
 
 /// Checks the file's bytes.
-pub fn check(bytes: &[u8]) -> Result<(), Flaw> {
+pub fn check(bytes: &[u8]) -> Result<(), LibraryFlaw> {
     if cfg!(target_os = "macos") { mach_o(bytes) } else { elf(bytes) }
 }
 
-fn elf(bytes: &[u8]) -> Result<(), Flaw> {
+fn elf(bytes: &[u8]) -> Result<(), LibraryFlaw> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(foreign(bytes));
     }
@@ -54,7 +54,7 @@ fn elf(bytes: &[u8]) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn mach_o(bytes: &[u8]) -> Result<(), Flaw> {
+fn mach_o(bytes: &[u8]) -> Result<(), LibraryFlaw> {
     match (u32_at(bytes, 0), u32_at(bytes, 4)) {
         (Some(0xfeed_facf), Some(0x0100_000c)) if cfg!(target_arch = "aarch64") => Ok(()),
         (Some(0xfeed_facf), Some(0x0100_0007)) if cfg!(target_arch = "x86_64") => Ok(()),
@@ -68,7 +68,7 @@ fn mach_o(bytes: &[u8]) -> Result<(), Flaw> {
 }
 
 /// Describes a file of another kind.
-fn foreign(bytes: &[u8]) -> Flaw {
+fn foreign(bytes: &[u8]) -> LibraryFlaw {
     let what = match bytes {
         [] => "is empty",
         _ if bytes.starts_with(b"!<arch>") => {

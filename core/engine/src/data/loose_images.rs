@@ -1,8 +1,8 @@
 //! Images to embed: from any folder or list, without training on them.
 
-use super::catalogue::{Entry, part_of};
+use super::file_list::{FileEntry, part_of};
 use super::sources::folder;
-use super::{Inputs, Part, columns};
+use super::{Inputs, Split, columns};
 use crate::{Error, Result};
 use curricle_recipe::ImagesRecipe;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Images with their paths and, if known, their classes.
 #[derive(Debug)]
-pub struct Pictures {
+pub struct LooseImages {
     /// The images.
     pub inputs: Inputs,
     /// The path of each image, as listed.
@@ -25,18 +25,18 @@ pub struct Pictures {
 ///
 /// The subfolders of a folder are classes, unless there are images next to them. A list is a CSV file of
 /// `path,label`, or of paths only; they are relative to the file.
-pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<Pictures> {
+pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<LooseImages> {
     let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
     if list.entries.is_empty() {
         return Err(Error::format(path, "contains no images"));
     }
     let root = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-    let Part { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
-    Ok(Pictures { inputs, paths, labels: list.labelled.then_some(labels), class_names })
+    let Split { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
+    Ok(LooseImages { inputs, paths, labels: list.labelled.then_some(labels), class_names })
 }
 
 struct List {
-    entries: Vec<Entry>,
+    entries: Vec<FileEntry>,
     class_names: Vec<String>,
     labelled: bool,
 }
@@ -51,9 +51,9 @@ fn in_folder(root: &Path) -> Result<List> {
             if list.entries.len() > before {
                 list.class_names.push(name);
             }
-        } else if folder::is_picture(&name) {
+        } else if folder::is_image(&name) {
             list.labelled = false;
-            list.entries.push(Entry { path: name, class: 0, query: false });
+            list.entries.push(FileEntry { path: name, class: 0, query: false });
         }
     }
     if !list.labelled {
@@ -66,7 +66,7 @@ fn in_folder(root: &Path) -> Result<List> {
 fn in_list(path: &Path) -> Result<List> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |message: String| Error::format(path, message);
-    if folder::is_picture(&path.to_string_lossy()) {
+    if folder::is_image(&path.to_string_lossy()) {
         let message = "is an image; pass a folder of images, or a CSV file that lists them".into();
         return Err(wrong(message));
     }
@@ -91,7 +91,7 @@ fn in_list(path: &Path) -> Result<List> {
     let class = |label: &Option<String>| label.as_ref().and_then(|l| class_names.iter().position(|name| name == l));
     let entries = samples
         .iter()
-        .map(|(path, label)| Entry { path: path.clone(), class: class(label).unwrap_or(0), query: false })
+        .map(|(path, label)| FileEntry { path: path.clone(), class: class(label).unwrap_or(0), query: false })
         .collect();
     let class_names = if labelled { class_names.clone() } else { vec![String::new()] };
     Ok(List { entries, class_names, labelled })
@@ -101,7 +101,7 @@ fn in_list(path: &Path) -> Result<List> {
 mod tests {
     use super::*;
 
-    fn found(folder: &Path, name: &str) -> Pictures {
+    fn found(folder: &Path, name: &str) -> LooseImages {
         pictures(&folder.join(name), &ImagesRecipe::default()).unwrap()
     }
 
