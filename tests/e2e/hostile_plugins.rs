@@ -2,7 +2,7 @@
 //! cause, and none brings the program down.
 
 use assert_cmd::assert::Assert;
-use curricle_tests::plugins::{raw, rust_plugin, throws};
+use curricle_tests::plugins::{cpp_fixture, raw, rust_plugin};
 use curricle_tests::{Printed, Sandbox};
 use std::path::Path;
 
@@ -221,13 +221,13 @@ fn weight_schemes_that_misbehave_end_the_run_in_words() {
 
 #[test]
 fn exceptions_of_cpp_end_the_run_in_words() {
-    let library = throws();
+    let library = cpp_fixture("throws");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
         ("constructor", 2, "thrown by the constructor"),
         ("exception", 1, "thrown by forward"),
         ("error", 1, "said by forward"),
-        ("number", 1, "threw something that is no exception"),
+        ("number", 1, "threw something that is not an exception"),
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
         ("tensors", 1, "thrown by tensors"),
         ("undefined", 1, "loss `throws`"),

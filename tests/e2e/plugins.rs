@@ -1,6 +1,6 @@
 //! Plugins as a user meets them: the examples are built, looked into, checked, trained with.
 
-use curricle_tests::plugins::{build_rust_plugin, circle_cpp, rust_plugin};
+use curricle_tests::plugins::{build_rust_plugin, circle_cpp, cpp_fixture, rust_plugin};
 use curricle_tests::{Printed, Sandbox, root};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
@@ -146,6 +146,21 @@ fn circle_by_hand(angles: &[f64], labels: &[i64], m: f64, gamma: f64) -> f64 {
         (1.0 + (log_sum_exp(positive) + log_sum_exp(negative)).exp()).ln()
     });
     each.sum::<f64>() / angles.len() as f64
+}
+
+#[test]
+fn a_cpp_loss_can_compute_its_own_gradient() {
+    let library = cpp_fixture("gradients");
+    let sandbox = Sandbox::new();
+    let checked = sandbox.curricle(["plugin", "check", text(&library)]).assert();
+    let shown = checked.stdout_text();
+    assert!(shown.contains("gradient          ok"), "{shown}");
+    checked.success();
+    let plugin = format!("{:?}", text(&library));
+    sandbox.write("fault.toml", recipe(&plugin, "name = \"orthogonal\"\nfault = true"));
+    let failed = sandbox.curricle(["run", "fault.toml"]).assert().code(1).stderr_text();
+    let failed = failed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(failed.contains("gradient 0 has shape [16, 16], but its tensor has shape [16, 8]"), "{failed}");
 }
 
 #[test]

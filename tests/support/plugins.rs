@@ -69,20 +69,22 @@ pub fn raw(fault: &str) -> PathBuf {
     library
 }
 
-/// `tests/fixtures/c/throws.cpp`.
+/// `tests/fixtures/c/<name>.cpp`.
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn throws() -> PathBuf {
-    let library = out().join("libthrows.so");
-    let source = root().join("tests/fixtures/c/throws.cpp");
-    let newer = |path: PathBuf| path.metadata().and_then(|m| m.modified()).expect("the file is there");
-    let header = root().join("core/sdk/include/curricle.hpp");
+pub fn cpp_fixture(name: &str) -> PathBuf {
+    let library = out().join(format!("lib{name}.so"));
+    let source = root().join(format!("tests/fixtures/c/{name}.cpp"));
+    let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).expect("the file exists");
+    let headers = ["curricle.h", "curricle.hpp", "curricle_gradients.hpp"];
+    let mut inputs = headers.map(|header| root().join("core/sdk/include").join(header)).to_vec();
+    inputs.push(source.clone());
     let built = library.metadata().and_then(|m| m.modified());
-    if built.is_ok_and(|built| built > newer(source.clone()) && built > newer(header)) {
+    if built.is_ok_and(|built| inputs.iter().all(|input| built > modified(input))) {
         return library;
     }
-    let temporary = out().join(format!("libthrows-{}.so", std::process::id()));
+    let temporary = out().join(format!("lib{name}-{}.so", std::process::id()));
     run(Command::new("c++")
         .args(["-std=c++20", "-O1", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
         .arg(&temporary)

@@ -10,13 +10,6 @@ pub(crate) type List = *const *const C_tensor;
 pub(crate) type Failure = *mut c_char;
 
 unsafe extern "C" {
-    pub(crate) fn curricle_with_gradients(
-        value: *const C_tensor,
-        tensors: List,
-        gradients: List,
-        count: usize,
-        scalar: *mut *mut C_tensor,
-    ) -> Failure;
     pub(crate) fn curricle_autocast_enter(
         cuda: c_int,
         kind: c_int,

@@ -6,13 +6,11 @@
 
 mod autocast;
 mod ffi;
-mod gradients;
 mod memory;
 mod switches;
 mod update;
 
 pub use autocast::Autocast;
-pub use gradients::with_gradients;
 pub use memory::pin;
 pub use switches::{set_deterministic, set_tf32};
 pub use update::{Adam, Sgd, norm, scale, take_gradient, unscale};

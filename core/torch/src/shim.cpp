@@ -14,15 +14,11 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/node.h>
-#include <torch/csrc/autograd/saved_variable.h>
 #include <utility>
 #include <vector>
 
@@ -70,50 +66,9 @@ std::vector<at::Tensor> state(const std::vector<at::Tensor> &parameters, at::Ten
   return result;
 }
 
-// The one step of the graph between a scalar and the tensors whose derivatives were computed with it.
-struct KnownGradients : torch::autograd::Node {
-  explicit KnownGradients(std::vector<at::Tensor> gradients) : gradients(std::move(gradients)) {}
-
-  torch::autograd::variable_list apply(torch::autograd::variable_list &&upstream) override {
-    torch::autograd::variable_list results(num_outputs());
-    if (!upstream[0].defined()) return results;
-    TORCH_CHECK(!gradients.empty(), torch::autograd::ERR_BACKWARD_TWICE);
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (task_should_compute_output(i)) results[i] = at::mul(gradients[i], upstream[0]);
-    }
-    return results;
-  }
-
-  void release_variables() override { gradients.clear(); }
-  std::string name() const override { return "KnownGradients"; }
-
-  std::vector<at::Tensor> gradients;
-};
-
 } // namespace
 
 extern "C" {
-
-char *curricle_with_gradients(const at::Tensor *value, at::Tensor *const *tensors, at::Tensor *const *gradients,
-                              size_t count, at::Tensor **scalar) {
-  return guarded([&] {
-    TORCH_CHECK(value->dim() == 0, "only a scalar has gradients");
-    const auto all = list(tensors, count);
-    auto known = list(gradients, count);
-    for (size_t i = 0; i < count; ++i) {
-      TORCH_CHECK(known[i].sizes().equals(all[i].sizes()), "a gradient is shaped ", known[i].sizes(),
-                  ", its tensor ", all[i].sizes());
-      known[i] = known[i].detach();
-    }
-    auto result = value->detach();
-    if (torch::autograd::compute_requires_grad(all)) {
-      auto node = c10::make_intrusive<KnownGradients>(std::move(known));
-      node->set_next_edges(torch::autograd::collect_next_edges(all));
-      torch::autograd::set_history(result, node);
-    }
-    *scalar = new at::Tensor(std::move(result));
-  });
-}
 
 char *curricle_autocast_enter(int cuda, int kind, bool *was_enabled, int *was_kind) {
   return guarded([&] {

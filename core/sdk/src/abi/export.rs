@@ -60,9 +60,9 @@ extern "C" fn visit(host: *const Host, visitor: ComponentSink, error: ErrorSink)
 /// A registered component as a C record.
 pub fn describe(component: &'static crate::Component) -> Component {
     let (destroy, table): (extern "C" fn(*mut c_void), *const c_void) = match component.kind {
-        crate::Kind::Loss => (destroy::<dyn crate::Loss>, (&raw const LOSS).cast()),
-        crate::Kind::Sampler => (destroy::<dyn crate::Sampler>, (&raw const SAMPLER).cast()),
-        crate::Kind::Weights => (destroy::<dyn crate::WeightScheme>, (&raw const WEIGHTS).cast()),
+        crate::ComponentKind::Loss => (destroy::<dyn crate::Loss>, (&raw const LOSS).cast()),
+        crate::ComponentKind::Sampler => (destroy::<dyn crate::Sampler>, (&raw const SAMPLER).cast()),
+        crate::ComponentKind::Weights => (destroy::<dyn crate::WeightScheme>, (&raw const WEIGHTS).cast()),
     };
     Component {
         size: size_of::<Component>(),
@@ -133,9 +133,9 @@ extern "C" fn create(data: *const c_void, settings: Str, instance: *mut *mut c_v
         let settings = serde_json::from_str(&text).map_err(|e| Error::other(e.to_string()))?;
         // A thin pointer to a fat one: only thin pointers cross.
         let made: *mut c_void = match component.kind {
-            crate::Kind::Loss => Box::into_raw(Box::new(component.factory.loss(&settings)?)).cast(),
-            crate::Kind::Sampler => Box::into_raw(Box::new(component.factory.sampler(&settings)?)).cast(),
-            crate::Kind::Weights => Box::into_raw(Box::new(component.factory.weights(&settings)?)).cast(),
+            crate::ComponentKind::Loss => Box::into_raw(Box::new(component.factory.loss(&settings)?)).cast(),
+            crate::ComponentKind::Sampler => Box::into_raw(Box::new(component.factory.sampler(&settings)?)).cast(),
+            crate::ComponentKind::Weights => Box::into_raw(Box::new(component.factory.weights(&settings)?)).cast(),
         };
         // SAFETY: the host passes a place to write to.
         unsafe { *instance = made };

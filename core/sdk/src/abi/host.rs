@@ -1,7 +1,7 @@
 //! The host's side: C records of a library as ordinary components.
 
 use super::*;
-use crate::{Advice, Error, Factory, Init, Kind, Loss, Result, Sampler, Tensors, WeightScheme, WeightUpdate};
+use crate::{Advice, ComponentKind, Error, Factory, Init, Loss, Result, Sampler, Tensors, WeightScheme, WeightUpdate};
 use serde_json::Value;
 use tch::Tensor;
 
@@ -70,14 +70,14 @@ pub unsafe fn component(record: *const Component) -> Result<crate::Component> {
             record.summary.read("the summary of a component")?,
         )
     };
-    let kind = Kind::ALL
+    let kind = ComponentKind::ALL
         .into_iter()
         .find(|known| known.as_str() == kind)
         .ok_or_else(|| Error::other(format!("component `{name}` is of the unknown kind `{kind}`")))?;
     let (needed, functions) = match kind {
-        Kind::Loss => (size_of::<LossTable>(), 1..4),
-        Kind::Sampler => (size_of::<SamplerTable>(), 1..4),
-        Kind::Weights => (size_of::<WeightsTable>(), 1..6),
+        ComponentKind::Loss => (size_of::<LossTable>(), 1..4),
+        ComponentKind::Sampler => (size_of::<SamplerTable>(), 1..4),
+        ComponentKind::Weights => (size_of::<WeightsTable>(), 1..6),
     };
     // SAFETY: `size` is the first field of every table.
     let size = unsafe { record.table.cast::<usize>().read() };
