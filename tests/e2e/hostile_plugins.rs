@@ -62,7 +62,7 @@ fn headers_and_records_that_do_not_fit_are_refused() {
         ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
         ("TARGET", ["was built for vax-vms", "build it again"]),
         ("VISIT_FAILS", ["not today", "cannot show its components"]),
-        ("NULL_COMPONENT", ["showed a null component", "author"]),
+        ("NULL_COMPONENT", ["registered a null component", "author"]),
         ("NO_COMPONENTS", ["has no components", "author"]),
         ("TWICE", ["has two components", "`raw`"]),
         ("SHORT_COMPONENT", ["a component record of 64 bytes", "112 are needed"]),
@@ -129,9 +129,9 @@ fn a_name_that_is_taken_names_both_sources() {
 fn a_c_library_that_gives_nothing_is_an_error_in_words() {
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
-        ("", 1, "gave null instead of the loss"),
-        ("NULL_INSTANCE", 2, "made no instance and gave no error"),
-        ("SILENT", 2, "failed without saying why"),
+        ("", 1, "returned null instead of the loss"),
+        ("NULL_INSTANCE", 2, "created no instance and reported no error"),
+        ("SILENT", 2, "failed without an error message"),
         ("ERROR_NOT_UTF8", 2, "bad \u{fffd}\u{fffd} text"),
         ("NULL_TENSOR_SPEC", 1, "declared a tensor with a record that is null or too short"),
     ] {

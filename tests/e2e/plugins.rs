@@ -55,7 +55,7 @@ fn what_is_inside_is_listed() {
     assert_eq!(listed[1]["components"][0]["kind"], "loss");
     assert_eq!(listed[1]["sha256"].as_str().unwrap().len(), 64);
     let plain = sandbox.curricle(["plugin", "list", text(&rust)]).assert().success().stdout_text();
-    assert!(plain.contains("gamma (default 80.0): Scale of the similarities"), "{plain}");
+    assert!(plain.contains("gamma (default 80.0): Scale factor γ of the similarities"), "{plain}");
 }
 
 #[test]

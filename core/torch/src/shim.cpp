@@ -1,4 +1,4 @@
-// A C interface to the few functions of libtorch that tch does not offer; `lib.rs` is its only user.
+// A C interface to the functions of libtorch that tch does not offer; only the Rust code next to it calls it.
 //
 // Tensors cross as `at::Tensor *`, as in torch-sys, borrowed in and owned out. Every function returns null or,
 // on failure, libtorch's message in memory from malloc.
@@ -48,7 +48,7 @@ std::optional<at::Tensor> optional(const at::Tensor *tensor) {
   return tensor ? std::optional<at::Tensor>(*tensor) : std::nullopt;
 }
 
-// The fused kernels walk through memory and do not look at strides.
+// The fused kernels walk through memory and ignore strides.
 std::vector<at::Tensor> laid_out_like(const std::vector<at::Tensor> &parameters, std::vector<at::Tensor> tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].strides().equals(parameters[i].strides())) {
@@ -61,7 +61,8 @@ std::vector<at::Tensor> laid_out_like(const std::vector<at::Tensor> &parameters,
 std::vector<at::Tensor> state(const std::vector<at::Tensor> &parameters, at::Tensor *const *tensors) {
   auto result = list(tensors, parameters.size());
   for (size_t i = 0; i < result.size(); ++i) {
-    TORCH_CHECK(result[i].strides().equals(parameters[i].strides()), "a moment is laid out unlike its parameter");
+    TORCH_CHECK(result[i].strides().equals(parameters[i].strides()),
+                "an optimiser state and its parameter have different strides");
   }
   return result;
 }
@@ -101,17 +102,17 @@ char *curricle_set_deterministic(bool wanted) {
   return guarded([&] {
     at::globalContext().setDeterministicCuDNN(wanted);
     at::globalContext().setDeterministicAlgorithms(wanted, /*warn_only=*/false);
-    // Only needed by programs that read memory they never wrote.
+    // Only useful to programs that read uninitialised memory.
     at::globalContext().setDeterministicFillUninitializedMemory(false);
   });
 }
 
-// tch's own passes a device, of which libtorch warns at every call.
+// tch's `pin_memory` passes a device, and libtorch then warns at every call.
 char *curricle_pin(const at::Tensor *tensor, at::Tensor **pinned) {
   return guarded([&] { *pinned = new at::Tensor(tensor->pin_memory()); });
 }
 
-// Hands the gradient over and leaves none, so that the next backward pass need not add to zeros.
+// Returns the gradient and leaves none, so that the next backward pass does not accumulate into zeros.
 char *curricle_take_grad(at::Tensor *parameter, at::Tensor **gradient) {
   return guarded([&] {
     auto &grad = parameter->mutable_grad();
@@ -158,7 +159,7 @@ char *curricle_sgd(at::Tensor *const *parameters, at::Tensor *const *gradients, 
                    const at::Tensor *found_inf) {
   return guarded([&] {
     const auto all = list(parameters, count);
-    // Momenta begin at 0, which makes a first step like any other.
+    // Momenta start at 0, so the first step is like any other.
     at::_fused_sgd_(all, laid_out_like(all, list(gradients, count)),
                     momentum == 0.0 ? std::vector<at::Tensor>{} : state(all, momenta), weight_decay, momentum, lr,
                     /*dampening=*/0.0, nesterov, /*maximize=*/false, /*is_first_step=*/false,
