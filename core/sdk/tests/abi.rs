@@ -178,7 +178,7 @@ fn the_header_has_the_versions_of_the_crate() {
 #[test]
 fn errors_keep_their_kind() {
     let component = round_trip("probe");
-    let Err(error) = component.factory.loss(&settings(r#"{"scale": -1.0}"#)) else { panic!("must be refused") };
+    let Err(error) = component.factory.loss(&settings(r#"{"scale": -1.0}"#)) else { panic!("must be rejected") };
     assert!(matches!(&error, Error::Setting { path, .. } if path == "scale"), "{error}");
     for (fail, wanted) in [
         ("error", "asked to fail"),

@@ -17,10 +17,10 @@ use curricle_sdk::prelude::*;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MultiSimilarity {
-    /// Sharpness α of the attraction between positives. 2 as in the authors' code.
+    /// Sharpness α of the attraction between positives.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: f64,
-    /// Sharpness β of the repulsion between negatives. 50 as in the authors' code.
+    /// Sharpness β of the repulsion between negatives.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub beta: f64,
     /// Similarity threshold ρ around which pairs attract and repel. 0.5 as in the authors' code; some papers print

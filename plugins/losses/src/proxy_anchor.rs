@@ -17,10 +17,10 @@ use curricle_sdk::prelude::*;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProxyAnchor {
-    /// Scale α of the cosines. 32 as in the authors' code.
+    /// Scale α of the cosines.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: f64,
-    /// Margin δ on the cosine. 0.1 as in the authors' code.
+    /// Margin δ on the cosine.
     pub delta: f64,
 }
 
@@ -102,7 +102,7 @@ impl Loss for ProxyAnchor {
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
         let std = (2.0 / shape.classes.max(1) as f64).sqrt();
         let proxies = TensorSpec::trainable("proxies", [shape.classes, shape.embedding], Init::Normal { std });
-        // As in the authors' code.
+        // The learning-rate scale of the authors' code.
         vec![proxies.lr_scale(100.0)]
     }
 
