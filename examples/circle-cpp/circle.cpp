@@ -19,8 +19,8 @@ struct Circle : curricle::Loss {
     return (each * batch.weights_or_ones()).sum() / double(batch.size());
   }
 
-  // Over the pairs of the mask in each row. A row without any comes out so low that softplus makes
-  // it 0, and not infinite, which would make its gradient NaN.
+  // The log-sum-exp over the pairs of each row. A row without pairs is very negative, so that softplus
+  // makes it 0, but not -∞, which would make its gradient NaN.
   at::Tensor log_sum_exp(const at::Tensor &logits, const at::Tensor &pairs) const {
     return (logits * pairs + (pairs - 1.0) * (1000.0 + 10.0 * gamma)).logsumexp(-1);
   }
@@ -30,9 +30,9 @@ CURRICLE_EXPORT(curricle::loss<Circle>("circle_cpp", "0.1.0", "Circle loss, writ
   "type": "object",
   "additionalProperties": false,
   "properties": {
-    "margin": { "description": "Relaxation of the circle, m.", "type": "number",
+    "margin": { "description": "Relaxation factor m.", "type": "number",
                 "minimum": 0.0, "maximum": 1.0, "default": 0.4 },
-    "gamma": { "description": "Scale of the similarities, γ.", "type": "number",
+    "gamma": { "description": "Scale factor γ of the similarities.", "type": "number",
                "minimum": 0.0, "default": 80.0 }
   }
 })"))

@@ -1,4 +1,4 @@
-//! Lets this crate's test programs find libtorch.
+//! Lets this crate's tests find libtorch.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

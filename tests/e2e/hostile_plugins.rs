@@ -1,7 +1,7 @@
 //! Broken and hostile libraries: each gives an error with the file, the component and the cause, and
 //! none crashes the program.
 
-use crate::support::plugins::{raw, rust_plugin, throws};
+use crate::support::plugins::{cpp_fixture, raw, rust_plugin};
 use crate::support::{Printed, Sandbox};
 use assert_cmd::assert::Assert;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn invalid_headers_and_records_are_refused() {
         ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
         ("TARGET", ["was built for vax-vms", "rebuild it"]),
         ("VISIT_FAILS", ["not today", "cannot list its components"]),
-        ("NULL_COMPONENT", ["showed a null component", "author"]),
+        ("NULL_COMPONENT", ["registered a null component", "author"]),
         ("NO_COMPONENTS", ["has no components", "author"]),
         ("TWICE", ["has two components", "`raw`"]),
         ("SHORT_COMPONENT", ["a component record of 64 bytes", "112 are needed"]),
@@ -129,9 +129,9 @@ fn a_name_clash_reports_both_sources() {
 fn a_c_library_that_returns_nothing_is_an_error() {
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
-        ("", 1, "gave null instead of the loss"),
-        ("NULL_INSTANCE", 2, "made no instance and gave no error"),
-        ("SILENT", 2, "failed without saying why"),
+        ("", 1, "returned null instead of the loss"),
+        ("NULL_INSTANCE", 2, "created no instance and reported no error"),
+        ("SILENT", 2, "failed without an error message"),
         ("ERROR_NOT_UTF8", 2, "bad \u{fffd}\u{fffd} text"),
         ("NULL_TENSOR_SPEC", 1, "declared a tensor with a record that is null or too short"),
     ] {
@@ -220,14 +220,14 @@ fn misbehaving_weight_schemes_end_the_run_with_an_error() {
 }
 
 #[test]
-fn cpp_exceptions_end_the_run_with_an_error() {
-    let library = throws();
+fn exceptions_of_cpp_end_the_run_in_words() {
+    let library = cpp_fixture("throws");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
         ("constructor", 2, "thrown by the constructor"),
         ("exception", 1, "thrown by forward"),
         ("error", 1, "said by forward"),
-        ("number", 1, "threw something that is no exception"),
+        ("number", 1, "threw something that is not an exception"),
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
         ("tensors", 1, "thrown by tensors"),
         ("undefined", 1, "loss `throws`"),

@@ -1,6 +1,6 @@
 //! Plugins: the examples are built, listed, checked and trained with.
 
-use crate::support::plugins::{build_rust_plugin, circle_cpp, rust_library, rust_plugin};
+use crate::support::plugins::{build_rust_plugin, circle_cpp, cpp_fixture, rust_library, rust_plugin};
 use crate::support::{Printed, Sandbox};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
@@ -55,7 +55,7 @@ fn plugin_list_shows_the_components() {
     assert_eq!(listed[1]["components"][0]["kind"], "loss");
     assert_eq!(listed[1]["sha256"].as_str().unwrap().len(), 64);
     let plain = sandbox.curricle(["plugin", "list", text(&rust)]).assert().success().stdout_text();
-    assert!(plain.contains("gamma (default 80.0): Scale of the similarities"), "{plain}");
+    assert!(plain.contains("gamma (default 80.0): Scale factor γ of the similarities"), "{plain}");
 }
 
 #[test]
@@ -149,7 +149,22 @@ fn circle_by_hand(angles: &[f64], labels: &[i64], m: f64, gamma: f64) -> f64 {
 }
 
 #[test]
-fn a_run_with_a_plugin_records_the_plugin() {
+fn a_cpp_loss_can_compute_its_own_gradient() {
+    let library = cpp_fixture("gradients");
+    let sandbox = Sandbox::new();
+    let checked = sandbox.curricle(["plugin", "check", text(&library)]).assert();
+    let shown = checked.stdout_text();
+    assert!(shown.contains("gradient          ok"), "{shown}");
+    checked.success();
+    let plugin = format!("{:?}", text(&library));
+    sandbox.write("fault.toml", recipe(&plugin, "name = \"orthogonal\"\nfault = true"));
+    let failed = sandbox.curricle(["run", "fault.toml"]).assert().code(1).stderr_text();
+    let failed = failed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(failed.contains("gradient 0 has shape [16, 16], but its tensor has shape [16, 8]"), "{failed}");
+}
+
+#[test]
+fn a_recipe_trains_with_a_plugin_and_records_it() {
     let library = circle();
     let sandbox = Sandbox::new();
     // Relative to the recipe, not to the working directory.

@@ -75,17 +75,19 @@ pub fn raw(fault: &str) -> PathBuf {
     library
 }
 
-/// `tests/fixtures/c/throws.cpp`.
+/// `tests/fixtures/c/<name>.cpp`.
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn throws() -> PathBuf {
-    let (library, _alone) = (out().join("libthrows.so"), lock());
-    let source = root().join("tests/fixtures/c/throws.cpp");
-    let newer = |path: PathBuf| path.metadata().and_then(|m| m.modified()).expect("the file is there");
-    let header = root().join("core/sdk/include/curricle.hpp");
+pub fn cpp_fixture(name: &str) -> PathBuf {
+    let (library, _alone) = (out().join(format!("lib{name}.so")), lock());
+    let source = root().join(format!("tests/fixtures/c/{name}.cpp"));
+    let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).expect("the file exists");
+    let headers = ["curricle.h", "curricle.hpp", "curricle_gradients.hpp"];
+    let mut inputs = headers.map(|header| root().join("core/sdk/include").join(header)).to_vec();
+    inputs.push(source.clone());
     let built = library.metadata().and_then(|m| m.modified());
-    if built.is_ok_and(|built| built > newer(source.clone()) && built > newer(header)) {
+    if built.is_ok_and(|built| inputs.iter().all(|input| built > modified(input))) {
         return library;
     }
     let temporary = library.with_extension("tmp");

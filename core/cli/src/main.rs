@@ -18,13 +18,15 @@ use curricle_engine::caught;
 use curricle_record::Exit;
 use error::{Error, Result};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
-/// tch 0.26 works with this version of libtorch only.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (for libtorch 2.13.0)");
+/// The version of the program and of the only libtorch it works with.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} (for libtorch {})", env!("CARGO_PKG_VERSION"), curricle_sdk::abi::LIBTORCH_VERSION));
 
 /// Deep metric learning with noisy labels: recipes in, benchmarks out.
 #[derive(Debug, Parser)]
-#[command(name = "curricle", version = VERSION, arg_required_else_help = true)]
+#[command(name = "curricle", version = VERSION.as_str(), arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

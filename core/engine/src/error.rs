@@ -27,7 +27,7 @@ pub enum Error {
     #[error("{kind} `{name}`: {source}")]
     Component {
         /// `loss`, `sampler` or `weights`.
-        kind: curricle_sdk::Kind,
+        kind: curricle_sdk::ComponentKind,
         /// Its name.
         name: String,
         /// Its error.

@@ -5,13 +5,13 @@ use crate::preflight::{self, WithoutFiles};
 use crate::registry::Registry;
 use crate::{Error, Result};
 use curricle_recipe::{Resolved, Written, settings_of, suggestion};
-use curricle_sdk::Kind;
+use curricle_sdk::ComponentKind;
 use serde_json::Value as Json;
 use std::ops::Deref;
 use std::path::Path;
 
 /// Checks the settings of one component, given as `key=value`, and fills in its defaults.
-pub fn component_settings(kind: Kind, name: &str, sets: &[String], registry: &Registry) -> Result<Json> {
+pub fn component_settings(kind: ComponentKind, name: &str, sets: &[String], registry: &Registry) -> Result<Json> {
     let Some(component) = registry.find(kind, name) else {
         let names: Vec<_> = registry.of_kind(kind).map(|entry| entry.component.name).collect();
         let help = suggestion(name, &names, "available:").unwrap_or_default();

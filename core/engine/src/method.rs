@@ -2,7 +2,7 @@
 
 use crate::registry::Registry;
 use curricle_recipe::Recipe;
-use curricle_sdk::{Error, Kind, Loss, Sampler, WeightScheme, guard};
+use curricle_sdk::{ComponentKind, Error, Loss, Sampler, WeightScheme, guard};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Method {
 #[derive(Debug)]
 pub struct RefusedSettings {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ComponentKind,
     /// Its name.
     pub name: String,
     /// What it said.
@@ -32,16 +32,16 @@ impl Method {
     /// Makes the components of a recipe; or returns all refusals.
     pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Self, Vec<RefusedSettings>> {
         let mut refused = Vec::new();
-        let mut refuse = |kind: Kind, name: &str, error| {
+        let mut refuse = |kind: ComponentKind, name: &str, error| {
             refused.push(RefusedSettings { kind, name: name.to_string(), error });
         };
         let Recipe { loss, sampler, weights, .. } = recipe;
         let made = (
-            guard(|| registry.loss(&loss.name, &loss.settings)).map_err(|e| refuse(Kind::Loss, &loss.name, e)),
+            guard(|| registry.loss(&loss.name, &loss.settings)).map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
             guard(|| registry.sampler(&sampler.name, &sampler.settings))
-                .map_err(|e| refuse(Kind::Sampler, &sampler.name, e)),
+                .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
             guard(|| registry.weights(&weights.name, &weights.settings))
-                .map_err(|e| refuse(Kind::Weights, &weights.name, e)),
+                .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
         );
         match made {
             (Ok(loss), Ok(sampler), Ok(weights)) => {

@@ -2,7 +2,7 @@
 
 use crate::plugin::{self, Plugin};
 use curricle_recipe::{ComponentSchema, Refusal};
-use curricle_sdk::{Component, Error, Kind, Loss, Result, Sampler, WeightScheme, registered};
+use curricle_sdk::{Component, ComponentKind, Error, Loss, Result, Sampler, WeightScheme, registered};
 use serde_json::Value;
 use std::fmt;
 use std::path::Path;
@@ -106,7 +106,7 @@ impl Registry {
     }
 
     /// The plugin that a component comes from, if it is not built in.
-    pub fn plugin_of(&self, kind: Kind, name: &str) -> Option<&Arc<Plugin>> {
+    pub fn plugin_of(&self, kind: ComponentKind, name: &str) -> Option<&Arc<Plugin>> {
         match &self.find(kind, name)?.origin {
             ComponentOrigin::BuiltIn => None,
             ComponentOrigin::Plugin(plugin) => Some(plugin),
@@ -119,31 +119,31 @@ impl Registry {
     }
 
     /// All components of a kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &RegisteredComponent> {
+    pub fn of_kind(&self, kind: ComponentKind) -> impl Iterator<Item = &RegisteredComponent> {
         self.entries.iter().filter(move |e| e.component.kind == kind)
     }
 
     /// The component with this kind and name.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<&RegisteredComponent> {
+    pub fn find(&self, kind: ComponentKind, name: &str) -> Option<&RegisteredComponent> {
         self.of_kind(kind).find(|e| e.component.name == name)
     }
 
     /// Creates a loss from settings.
     pub fn loss(&self, name: &str, settings: &Value) -> Result<Box<dyn Loss>> {
-        self.known(Kind::Loss, name)?.component.factory.loss(settings)
+        self.known(ComponentKind::Loss, name)?.component.factory.loss(settings)
     }
 
     /// Creates a sampler from settings.
     pub fn sampler(&self, name: &str, settings: &Value) -> Result<Box<dyn Sampler>> {
-        self.known(Kind::Sampler, name)?.component.factory.sampler(settings)
+        self.known(ComponentKind::Sampler, name)?.component.factory.sampler(settings)
     }
 
     /// Creates a weight scheme from settings.
     pub fn weights(&self, name: &str, settings: &Value) -> Result<Box<dyn WeightScheme>> {
-        self.known(Kind::Weights, name)?.component.factory.weights(settings)
+        self.known(ComponentKind::Weights, name)?.component.factory.weights(settings)
     }
 
-    fn known(&self, kind: Kind, name: &str) -> Result<&RegisteredComponent> {
+    fn known(&self, kind: ComponentKind, name: &str) -> Result<&RegisteredComponent> {
         self.find(kind, name).ok_or_else(|| {
             let names: Vec<_> = self.of_kind(kind).map(|e| e.component.name).collect();
             Error::other(format!("there is no {kind} with this name; available: {}", names.join(", ")))

@@ -1,8 +1,7 @@
-//! Randomness that depends on what it is for, never on when it is drawn.
+//! Random streams named by their purpose, independent of when they are drawn.
 //!
-//! Every random decision comes from its own stream, named by (seed, purpose, epoch, index). So
-//! nothing depends on the number of threads or on the order of work, and a resumed run needs no
-//! saved generator.
+//! Every random decision has its own stream, named by (seed, purpose, epoch, index). Results therefore do not
+//! depend on the number of threads or the order of work, and a resumed run needs no saved generator state.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -12,7 +11,7 @@ pub fn stream(seed: u64, purpose: &str, epoch: u64, index: u64) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(key(seed, purpose, epoch, index))
 }
 
-/// A single number for generators of others, such as `tch::manual_seed`.
+/// A seed for other generators, e.g. for `tch::manual_seed`.
 pub fn seed_for(seed: u64, purpose: &str, epoch: u64, index: u64) -> i64 {
     let key = key(seed, purpose, epoch, index);
     let low = i64::from_le_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]);
@@ -34,7 +33,7 @@ mod tests {
     use rand_chacha::rand_core::Rng;
 
     #[test]
-    fn every_part_of_the_name_makes_another_stream() {
+    fn every_part_of_the_name_selects_a_different_stream() {
         let first = |seed, purpose, epoch, index| stream(seed, purpose, epoch, index).next_u64();
         let base = first(1, "noise", 2, 3);
         assert_eq!(base, first(1, "noise", 2, 3));

@@ -1,19 +1,18 @@
-//! What it costs to call a component through the C interface rather than directly.
+//! The cost of calling a component through the C interface rather than directly.
 //!
 //! ```text
 //! cargo bench -p curricle-sdk
 //! ```
 //!
-//! A loss that does next to nothing is called directly and across, alternately, in many short
-//! rounds; the medians of both and of their difference are printed. The promise is less than
-//! 5 microseconds.
+//! A loss that does almost nothing is called directly and through the interface, alternating in many short rounds;
+//! the medians of both and of their difference are printed. docs/abi.md promises less than 5 microseconds.
 
 use curricle_sdk::abi::{export, host};
 use curricle_sdk::prelude::*;
 use curricle_sdk::{registered, serde_json};
 use std::time::Instant;
 
-/// Returns a tensor that is there already.
+/// Returns a tensor that already exists.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Nothing {}

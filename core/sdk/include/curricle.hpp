@@ -1,7 +1,7 @@
-// curricle.hpp: components in C++ (17 or later, as libtorch's headers demand), header only.
+// curricle.hpp: components in C++ (17 or later, as libtorch's headers require), header only.
 //
-// A component is a class made from its settings. It derives from curricle::Loss, curricle::Sampler
-// or curricle::Weights, which supply what it leaves out, and is exported once per library:
+// A component is a class constructed from its settings. It derives from curricle::Loss, curricle::Sampler
+// or curricle::Weights, which supply the optional members, and is exported once per library:
 //
 //   struct Mine : curricle::Loss {
 //     double margin;
@@ -10,16 +10,20 @@
 //   };
 //   CURRICLE_EXPORT(curricle::loss<Mine>("mine", "0.1.0", "one line", R"({ JSON Schema })"))
 //
-// Exceptions end here: c10::Error (libtorch), curricle::SettingError, curricle::Error and every
-// other std::exception become errors that name the component. See curricle.h for what is promised.
+// Exceptions are caught here: c10::Error (libtorch), curricle::SettingError, curricle::Error and every
+// other std::exception become errors that name the component. curricle.h documents the guarantees.
+//
+// A loss that computes its own gradient returns curricle::with_gradients, see curricle_gradients.hpp.
 #ifndef CURRICLE_HPP
 #define CURRICLE_HPP
 
 #include "curricle.h"
+#include "curricle_gradients.hpp"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,12 +35,12 @@
 
 namespace curricle {
 
-// An error in words for the user.
+// An error with a message for the user.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A setting that cannot be used; curricle underlines it in the recipe.
+// An unusable value of a setting; curricle underlines it in the recipe.
 struct SettingError : Error {
   std::string path;
   SettingError(std::string path, const std::string &message) : Error(message), path(std::move(path)) {}
@@ -175,7 +179,7 @@ private:
   };
 };
 
-// The settings of a recipe, with the schema's defaults where the recipe says nothing.
+// The settings of a recipe, with the schema's defaults for those it does not set.
 class Settings {
 public:
   Settings(Json given, const Json &schema) : given(std::move(given)) {
@@ -185,7 +189,7 @@ public:
       if (const Json *value = rule.find("default"); value && !this->given.find(name)) this->given.fields[name] = *value;
   }
 
-  // A setting of any type; absent ones are an error.
+  // A setting of any type; an error if it is absent.
   const Json &get(const std::string &name) const {
     if (const Json *value = given.find(name)) return *value;
     throw SettingError(name, "is required");
@@ -223,18 +227,18 @@ inline void log_line(uint32_t level, std::string_view line) {
   if (host().log) host().log(level, str(line));
 }
 
-// Sizes that a declaration may depend on.
+// Sizes that declared tensors may depend on.
 struct Shape {
   int64_t classes, samples, embedding;
 };
 
-// A tensor that curricle owns and lends: see curricle.h.
+// A tensor that curricle owns and lends; see curricle.h.
 struct TensorSpec {
   std::string name;
   std::vector<int64_t> shape;
   bool trainable = true;
-  double constant = 0; // every element this, unless
-  double std = 0;      // not 0: normal with this standard deviation
+  double constant = 0; // initial value of every element, unless `std` is set
+  double std = 0;      // if not 0: initialised normally with this standard deviation
   double lr_scale = 1;
 };
 
@@ -261,16 +265,26 @@ struct Batch {
 
   int64_t size() const { return embeddings.size(0); }
   at::Tensor similarities() const { return embeddings.matmul(embeddings.t()); }
-  // 0/1 masks [B, B]: same class and another sample; other class.
+  // 0/1 masks [B, B]: same class and different sample; different class.
   Pairs pairs() const {
     at::Tensor same = labels.unsqueeze(1) == labels.unsqueeze(0);
     at::Tensor other = ids.unsqueeze(1) != ids.unsqueeze(0);
     return {same.logical_and(other).to(embeddings.scalar_type()), same.logical_not().to(embeddings.scalar_type())};
   }
   at::Tensor weights_or_ones() const { return weights ? *weights : at::ones({size()}, embeddings.options()); }
+  // w_i w_j for all pairs [B, B].
+  at::Tensor pair_weights() const {
+    at::Tensor w = weights_or_ones();
+    return w.unsqueeze(1) * w;
+  }
 };
 
-// Named scalars; they stay on the device, and the function runs only on steps that are logged.
+// The mean of `terms` weighted by `weights`, 0 if all weights are 0. Differentiable.
+inline at::Tensor weighted_mean(const at::Tensor &terms, const at::Tensor &weights) {
+  return (terms * weights).sum() / weights.sum().clamp_min(std::numeric_limits<float>::min());
+}
+
+// Named scalars. They stay on the device, and `value` is called only on steps that are logged.
 class Log {
 public:
   explicit Log(const curricle_log *log) : log(log) {}
@@ -300,7 +314,7 @@ struct Round {
   std::vector<double> weights;
   Tensors tensors;
   LossInfo loss;
-  double age; // NaN unless it overrides the scheme's own
+  double age; // overrides the age of the scheme's schedule; NaN if it does not
 };
 
 struct WeightUpdate {
@@ -309,7 +323,7 @@ struct WeightUpdate {
   std::vector<std::pair<std::string, std::vector<double>>> columns;
 };
 
-// What a component need not write itself. forward, batches, batch_size and update it must.
+// The optional members of a component. forward, batches, batch_size and update are required.
 struct Loss {
   std::vector<TensorSpec> tensors(const Shape &) const { return {}; }
   std::vector<Advice> advice(const DataFacts &) const { return {}; }
@@ -326,7 +340,7 @@ struct Weights {
 
 namespace detail {
 
-// Runs `work`; whatever it throws goes to the sink and never across the boundary.
+// Runs `work`; exceptions go to the sink and never cross the boundary.
 template <class F> curricle_status shield(curricle_error_sink sink, F work) noexcept {
   auto report = [&](uint32_t code, std::string_view path, std::string_view message) {
     sink.write(sink.context, code, str(path), str(message));
@@ -345,7 +359,7 @@ template <class F> curricle_status shield(curricle_error_sink sink, F work) noex
   } catch (const std::exception &error) {
     return report(CURRICLE_ERROR_PANIC, "", error.what());
   } catch (...) {
-    return report(CURRICLE_ERROR_PANIC, "", "threw something that is no exception");
+    return report(CURRICLE_ERROR_PANIC, "", "threw something that is not an exception");
   }
 }
 
@@ -493,7 +507,7 @@ template <class... R> curricle_status show(const curricle_host *offered, curricl
                                            curricle_error_sink error, R... records) {
   return shield(error, [&] {
     host() = *offered;
-    // Released: curricle keeps the records for the life of the process.
+    // Released: curricle keeps the records until the process ends.
     (visitor.component(visitor.context, &records.release()->component), ...);
   });
 }
@@ -513,7 +527,7 @@ template <class T> auto weights(const char *name, const char *version, const cha
 
 } // namespace curricle
 
-// Exports components, separated by commas. Goes into one file of a library, outside any namespace.
+// Exports components, separated by commas. Use it once per library, outside any namespace.
 #define CURRICLE_EXPORT(...)                                                                                           \
   static curricle_status curricle_visit(const curricle_host *host, curricle_component_sink visitor,                    \
                                         curricle_error_sink error) {                                                   \

@@ -1,11 +1,11 @@
-//! Warnings about settings that are legal and yet cannot work.
+//! Warnings about settings that are valid but degenerate.
 
-/// A setting that is accepted but will not do what a user expects, found before training.
+/// A warning about a setting that is valid but will not do what the user expects, given before training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// Dotted path of the setting below the component's own table; empty for the whole component.
+    /// Dotted path of the setting within the component's table; empty for the whole component.
     pub path: String,
-    /// What will happen, and what would be better.
+    /// What will happen, and what to use instead.
     pub message: String,
 }
 
@@ -16,14 +16,13 @@ impl Advice {
     }
 }
 
-/// What is known of the training data when advice is asked for.
+/// What is known about the training data when advice is requested.
 #[derive(Debug, Clone, Copy)]
 pub struct DataFacts<'a> {
-    /// Number of training samples in each class, in the order of class ids; empty where nobody
-    /// knows yet.
+    /// Number of training samples per class, in the order of class ids; empty if not known yet.
     pub class_sizes: &'a [usize],
     /// Size of the embedding.
     pub embedding_size: usize,
-    /// Samples in one batch, 0 where nobody knows yet.
+    /// Samples in one batch, 0 if not known yet.
     pub batch_size: usize,
 }

@@ -1,4 +1,4 @@
-//! Description records of components, and how they get into the registry.
+//! Components: their description records, factories and registration.
 
 use crate::{Error, Loss, Result, Sampler, WeightScheme};
 use schemars::JsonSchema;
@@ -8,49 +8,49 @@ use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What a component is for; also the name of its table in a recipe.
+/// The kind of a component; also the name of its table in a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ComponentKind {
     /// A loss on batches of embeddings.
     Loss,
     /// Forms the batches of an epoch.
     Sampler,
-    /// Weighs the training samples.
+    /// Weights the training samples.
     Weights,
 }
 
-impl Kind {
+impl ComponentKind {
     /// All kinds, in the order of listings.
-    pub const ALL: [Kind; 3] = [Kind::Loss, Kind::Sampler, Kind::Weights];
+    pub const ALL: [ComponentKind; 3] = [ComponentKind::Loss, ComponentKind::Sampler, ComponentKind::Weights];
 
-    /// The table's name in a recipe.
+    /// The name of the table in a recipe.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Loss => "loss",
-            Kind::Sampler => "sampler",
-            Kind::Weights => "weights",
+            ComponentKind::Loss => "loss",
+            ComponentKind::Sampler => "sampler",
+            ComponentKind::Weights => "weights",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ComponentKind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// One registered component: the same record whether it was linked in or loaded.
+/// One registered component, built in or loaded.
 #[derive(Clone, Copy)]
 pub struct Component {
-    /// What it is.
-    pub kind: Kind,
+    /// Its kind.
+    pub kind: ComponentKind,
     /// The name recipes use.
     pub name: &'static str,
-    /// Version of the crate it comes from.
+    /// Version of the crate that defines it.
     pub version: &'static str,
     /// One line for listings.
     pub summary: &'static str,
-    /// Makes it from settings.
+    /// Creates it from settings.
     pub factory: &'static dyn Factory,
 }
 
@@ -69,28 +69,28 @@ pub fn registered() -> Vec<&'static Component> {
     all
 }
 
-/// Makes components of one kind from settings that already fit the schema.
+/// Creates components of one kind from settings that fit the schema.
 pub trait Factory: Send + Sync {
     /// JSON Schema (draft-07) of the settings, with defaults and descriptions.
     fn schema(&self) -> Value;
 
-    /// Makes a loss; an error for a factory of another kind.
+    /// Creates a loss; an error for a factory of another kind.
     fn loss(&self, _settings: &Value) -> Result<Box<dyn Loss>> {
         Err(Error::other("is not a loss"))
     }
 
-    /// Makes a sampler; an error for a factory of another kind.
+    /// Creates a sampler; an error for a factory of another kind.
     fn sampler(&self, _settings: &Value) -> Result<Box<dyn Sampler>> {
         Err(Error::other("is not a sampler"))
     }
 
-    /// Makes a weight scheme; an error for a factory of another kind.
+    /// Creates a weight scheme; an error for a factory of another kind.
     fn weights(&self, _settings: &Value) -> Result<Box<dyn WeightScheme>> {
         Err(Error::other("is not a weight scheme"))
     }
 }
 
-/// A type that recipes can write: the settings of a component are its fields.
+/// A type whose fields are the settings of a component.
 pub trait Settings: DeserializeOwned + JsonSchema {}
 impl<T: DeserializeOwned + JsonSchema> Settings for T {}
 
@@ -104,7 +104,7 @@ fn parse<T: Settings>(settings: &Value) -> Result<T> {
 
 macro_rules! factory {
     ($factory:ident, $trait:ident, $make:ident, $what:literal) => {
-        #[doc = concat!("Makes ", $what, " whose settings are the fields of `T`.")]
+        #[doc = concat!("Creates ", $what, " whose settings are the fields of `T`.")]
         pub struct $factory<T>(PhantomData<fn() -> T>);
 
         impl<T> $factory<T> {
@@ -164,7 +164,7 @@ macro_rules! register_component {
     ($kind:ident, $factory:ident, $name:literal, $type:ty, $summary:literal) => {
         $crate::inventory::submit! {
             $crate::Component {
-                kind: $crate::Kind::$kind,
+                kind: $crate::ComponentKind::$kind,
                 name: $name,
                 version: env!("CARGO_PKG_VERSION"),
                 summary: $summary,

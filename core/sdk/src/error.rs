@@ -1,39 +1,38 @@
-//! The one error type of components.
+//! The error type of components.
 
-/// Result of everything a component does.
+/// Result of everything that can fail in a component.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a component could not do its work.
+/// Why a component failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting has a value the component cannot work with. The engine underlines it in the
-    /// recipe, so the message should say what is wrong and what would be right.
+    /// A setting has an unusable value. The engine underlines it in the recipe, so the message should say what is
+    /// wrong and what would be valid.
     #[error("setting `{path}`: {message}")]
     Setting {
-        /// Dotted path below the component's own table, e.g. `lambda.start`.
+        /// Dotted path within the component's table, e.g. `lambda.start`.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         message: String,
     },
-    /// libtorch refused an operation. Only the first line of its message is kept: the rest is a
-    /// C++ stack.
+    /// libtorch rejected an operation. Only the first line of its message is kept; a C++ stack trace follows it.
     #[error("libtorch: {0}")]
     Torch(String),
     /// The component panicked.
     #[error("panicked: {0}")]
     Panic(String),
-    /// Anything else, in words for the user.
+    /// Anything else, as a message for the user.
     #[error("{0}")]
     Other(String),
 }
 
 impl Error {
-    /// A setting that cannot be used, and why.
+    /// A setting with an unusable value.
     pub fn setting(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Setting { path: path.into(), message: message.into() }
     }
 
-    /// Any other failure, in words for the user.
+    /// Any other failure, as a message for the user.
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other(message.into())
     }

@@ -1,8 +1,8 @@
 //! Turns panics into errors.
 //!
-//! tch's readable forms (`a + b`, `x.matmul(&y)`) panic when libtorch refuses an operation: out
-//! of memory, a shape that does not fit. Formulas stay readable if they may use those forms, so
-//! every call into a component, and every training step, goes through [`guard`].
+//! tch's readable forms (`a + b`, `x.matmul(&y)`) panic when libtorch rejects an operation: out of memory, shapes
+//! that do not match. To let formulas use those forms, every call into a component and every training step goes
+//! through [`guard`].
 
 use crate::{Error, Result};
 use std::cell::Cell;
@@ -22,8 +22,7 @@ pub fn guard<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     result.unwrap_or_else(|payload| Err(from_panic(payload.as_ref())))
 }
 
-/// The standard hook prints every panic, caught or not. This one leaves out those that `guard`
-/// is about to turn into an error.
+/// The standard hook prints every panic, caught or not. This one skips those that `guard` turns into errors.
 fn keep_guarded_panics_quiet() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

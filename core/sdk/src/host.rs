@@ -2,15 +2,15 @@
 
 use std::sync::OnceLock;
 
-/// How much a line matters.
+/// Level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Level {
-    /// For somebody looking for a mistake.
+    /// Details for debugging.
     Debug = 0,
-    /// Good to know.
+    /// Information.
     Info = 1,
-    /// The user should look at it.
+    /// A warning.
     Warn = 2,
 }
 
@@ -18,15 +18,15 @@ type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Writes a line to the run's log. Works in built-in and in loaded components alike; a loaded
-/// one has its own copy of every library, so `tracing` or `println!` would go elsewhere.
+/// Writes a line to the run's log, from built-in and loaded components alike. A loaded component has its own copy
+/// of every Rust crate, so `tracing` does not reach the log.
 pub fn log_line(level: Level, line: &str) {
     if let Some(sink) = SINK.get() {
         sink(level, line);
     }
 }
 
-/// Says where lines go. The first call counts.
+/// Sets where lines go. Only the first call has an effect.
 #[doc(hidden)]
 pub fn set_log_sink(sink: impl Fn(Level, &str) + Send + Sync + 'static) {
     let _ = SINK.set(Box::new(sink));

@@ -1,11 +1,11 @@
-//! Named numbers a component wants to see in TensorBoard.
+//! Named scalars that a component logs to TensorBoard.
 
 use tch::Tensor;
 
 /// Collects named scalars during one call.
 ///
-/// Numbers stay on the device until the engine reads all of them at once, and closures run only
-/// on the steps that are logged: a component may log freely without slowing training down.
+/// Values stay on the device until the engine reads all of them at once, and closures run only on steps that are
+/// logged, so logging does not slow training down.
 #[derive(Debug, Default)]
 pub struct Log {
     enabled: bool,
@@ -13,7 +13,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log that keeps what it is given.
+    /// A log that keeps its scalars.
     pub fn enabled() -> Self {
         Self { enabled: true, scalars: Vec::new() }
     }
@@ -40,7 +40,7 @@ impl Log {
         &self.scalars
     }
 
-    /// The same, taken out.
+    /// Everything logged so far, by value.
     pub fn into_scalars(self) -> Vec<(String, Tensor)> {
         self.scalars
     }

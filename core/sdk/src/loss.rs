@@ -10,7 +10,7 @@ pub struct Batch<'a> {
     pub embeddings: &'a Tensor,
     /// Class of each row `[B]`, i64, from 0 to C-1.
     pub labels: &'a Tensor,
-    /// Training sample behind each row `[B]`, i64. A sample may stand in a batch twice.
+    /// Training sample of each row `[B]`, i64. A sample may be in a batch twice.
     pub ids: &'a Tensor,
     /// Weight of each row `[B]` in [0, 1], in the precision of the embeddings; `None` if all are 1.
     pub weights: Option<&'a Tensor>,
@@ -18,8 +18,16 @@ pub struct Batch<'a> {
     pub tensors: &'a Tensors,
 }
 
-/// Which pairs of a batch are positive and which negative, as 0/1 masks `[B, B]` in the
-/// precision of the embeddings.
+/// The positive and negative pairs of a batch, as boolean masks `[B, B]` with one row per anchor.
+#[derive(Debug)]
+pub struct PairMasks {
+    /// Same class, different sample.
+    pub positive: Tensor,
+    /// Different class.
+    pub negative: Tensor,
+}
+
+/// The positive and negative pairs of a batch, as 0/1 masks `[B, B]` in a floating-point precision.
 #[derive(Debug)]
 pub struct Pairs {
     /// Same class, different sample.
@@ -28,22 +36,29 @@ pub struct Pairs {
     pub negative: Tensor,
 }
 
+impl PairMasks {
+    /// The masks as numbers, 0 or 1.
+    pub fn to_kind(&self, kind: Kind) -> Pairs {
+        Pairs { positive: self.positive.to_kind(kind), negative: self.negative.to_kind(kind) }
+    }
+}
+
 impl Batch<'_> {
     /// Cosine similarities of all pairs `[B, B]`.
     pub fn similarities(&self) -> Tensor {
         self.embeddings.matmul(&self.embeddings.tr())
     }
 
-    /// The positive and negative pairs. A sample that stands in the batch twice is neither to
-    /// itself.
+    /// The positive and negative pairs, in the precision of the embeddings. Two copies of one sample are neither.
     pub fn pairs(&self) -> Pairs {
-        let kind = self.embeddings.kind();
-        let same_class = self.labels.unsqueeze(1).eq_tensor(&self.labels.unsqueeze(0));
-        let other_sample = self.ids.unsqueeze(1).ne_tensor(&self.ids.unsqueeze(0));
-        Pairs {
-            positive: same_class.logical_and(&other_sample).to_kind(kind),
-            negative: same_class.logical_not().to_kind(kind),
-        }
+        self.pair_masks().to_kind(self.embeddings.kind())
+    }
+
+    /// The same as boolean masks.
+    pub fn pair_masks(&self) -> PairMasks {
+        let same_class = self.labels.unsqueeze(1).eq_tensor(self.labels);
+        let other_sample = self.ids.unsqueeze(1).ne_tensor(self.ids);
+        PairMasks { positive: same_class.logical_and(&other_sample), negative: same_class.logical_not() }
     }
 
     /// Number of rows.
@@ -51,12 +66,18 @@ impl Batch<'_> {
         self.embeddings.size()[0]
     }
 
-    /// The weights, with 1 for every row where there are none.
+    /// The weights `[B]`, all 1 if the batch has none.
     pub fn weights_or_ones(&self) -> Tensor {
         match self.weights {
             Some(weights) => weights.shallow_clone(),
-            None => Tensor::ones([self.size()], (self.embeddings.kind(), self.embeddings.device())),
+            None => Tensor::ones([self.size()], self.options()),
         }
+    }
+
+    /// `w_i w_j` for all pairs `[B, B]`.
+    pub fn pair_weights(&self) -> Tensor {
+        let weights = self.weights_or_ones();
+        weights.unsqueeze(1) * weights
     }
 
     /// Kind and device for new tensors.
@@ -69,22 +90,22 @@ impl Batch<'_> {
 pub trait Loss: Send + Sync {
     /// The loss of one batch, a scalar that gradients flow through.
     ///
-    /// Everything stays on the device of the inputs: no `.double_value()`, no loops over anchors,
-    /// nothing that waits for the device. With all weights 1 the result must equal the one with
-    /// no weights. A batch without a single pair gives 0, still connected to the embeddings.
+    /// Stay on the device of the inputs: no `.double_value()`, no loops over anchors, nothing that waits for the
+    /// device. With all weights 1 the result must equal the result without weights. A batch without any pair gives
+    /// 0, still connected to the embeddings.
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor>;
 
-    /// Learnable or remembered tensors the loss needs, e.g. one proxy per class.
+    /// The tensors the loss needs, learnable or not, e.g. one proxy per class.
     fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
         Vec::new()
     }
 
-    /// Refuses settings that cannot be used together. Called once, before anything else.
+    /// Rejects settings that cannot work together. Called once, before anything else.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Settings that are legal but will disappoint.
+    /// Warnings about settings that are valid but degenerate.
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
         Vec::new()
     }

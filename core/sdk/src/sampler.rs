@@ -2,7 +2,7 @@
 
 use crate::{Advice, DataFacts, Result};
 
-/// What a sampler gets to know of an epoch.
+/// What a sampler knows about an epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Epoch<'a> {
     /// The (possibly noisy) label of every training sample, from 0 to C-1.
@@ -13,23 +13,22 @@ pub struct Epoch<'a> {
     pub epoch: u64,
 }
 
-/// Decides which samples form the batches of an epoch.
+/// Forms the batches of an epoch.
 pub trait Sampler: Send + Sync {
     /// The batches of one epoch as indices into the training set.
     ///
-    /// Must depend on nothing but its settings and `epoch`: a resumed run asks again and relies
-    /// on the same answer.
+    /// Must depend only on the settings and `epoch`: a resumed run calls it again and needs the same batches.
     fn batches(&self, epoch: &Epoch) -> Result<Vec<Vec<i64>>>;
 
     /// Samples in a full batch.
     fn batch_size(&self) -> usize;
 
-    /// Refuses settings that cannot be used together. Called once, before anything else.
+    /// Rejects settings that cannot work together. Called once, before anything else.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Settings that are legal but will disappoint on this data.
+    /// Warnings about settings that are valid but degenerate on this data.
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
         Vec::new()
     }

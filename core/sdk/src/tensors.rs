@@ -15,12 +15,12 @@ pub struct Shape {
     pub embedding: i64,
 }
 
-/// How a declared tensor starts.
+/// How a declared tensor is initialised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
-    /// Every element the same.
+    /// Every element has this value.
     Constant(f64),
-    /// Independent normal numbers with mean 0.
+    /// Independent normal values with mean 0.
     Normal {
         /// Their standard deviation.
         std: f64,
@@ -34,29 +34,29 @@ pub struct TensorSpec {
     pub name: Cow<'static, str>,
     /// Its shape.
     pub shape: Vec<i64>,
-    /// How it starts.
+    /// How it is initialised.
     pub init: Init,
-    /// Whether the optimiser moves it.
+    /// Whether the optimiser updates it.
     pub trainable: bool,
     /// The optimiser's parameter group, whose learning rate a recipe can scale
     /// (`optimizer.groups.<group>.lr_scale`). Unused for tensors that are not trainable.
     pub group: Cow<'static, str>,
-    /// The group's learning-rate scale where the recipe says nothing.
+    /// The group's learning-rate scale unless the recipe sets one.
     pub lr_scale: f64,
 }
 
 impl TensorSpec {
-    /// A tensor the optimiser moves, in the parameter group of its own name.
+    /// A tensor that the optimiser updates, in a parameter group of the same name.
     pub fn trainable(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
         Self { name: name.into(), shape: shape.into(), init, trainable: true, group: name.into(), lr_scale: 1.0 }
     }
 
-    /// A tensor that is only remembered from call to call.
+    /// A tensor that only keeps its values from call to call.
     pub fn state(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
         Self { name: name.into(), shape: shape.into(), init, trainable: false, group: "".into(), lr_scale: 1.0 }
     }
 
-    /// The same with another default learning-rate scale.
+    /// The same tensor with another default learning-rate scale.
     pub fn lr_scale(mut self, scale: f64) -> Self {
         self.lr_scale = scale;
         self
@@ -71,7 +71,7 @@ impl Tensors {
     /// The tensor of that name.
     ///
     /// # Panics
-    /// If the component did not declare it, which is a mistake in the component.
+    /// If the component did not declare it, which is a bug in the component.
     pub fn get(&self, name: &str) -> &Tensor {
         self.0.get(name).unwrap_or_else(|| panic!("tensor `{name}` was used but not declared"))
     }

@@ -3,7 +3,7 @@
 use crate::{Advice, DataFacts, Result, Shape, TensorSpec, Tensors};
 use tch::Tensor;
 
-/// What is known of the recipe's loss; schemes built on a loss take their constants from it.
+/// The recipe's loss, for schemes that take their constants from it.
 #[derive(Debug, Clone, Copy)]
 pub struct LossInfo<'a> {
     /// Its name, e.g. `bspml`.
@@ -19,7 +19,7 @@ impl LossInfo<'_> {
     }
 }
 
-/// What a weight scheme gets to see after the θ-phase of a round.
+/// What a weight scheme sees after the θ-phase of a round.
 #[derive(Debug)]
 pub struct Round<'a> {
     /// The round, counted from 1.
@@ -28,8 +28,8 @@ pub struct Round<'a> {
     pub rounds: u64,
     /// The run's seed.
     pub seed: u64,
-    /// Eval-mode embeddings of the whole training set `[N, D]`, unit norm, without gradient, on
-    /// the training device; absent if the scheme said it does not need them.
+    /// Eval-mode embeddings of the whole training set `[N, D]`, unit norm, without gradient, on the training
+    /// device; `None` if the scheme does not need them.
     pub embeddings: Option<&'a Tensor>,
     /// The (possibly noisy) label of every training sample, from 0 to C-1.
     pub labels: &'a [i64],
@@ -39,18 +39,18 @@ pub struct Round<'a> {
     pub tensors: &'a Tensors,
     /// The recipe's loss.
     pub loss: LossInfo<'a>,
-    /// Overrides the age λ that the scheme's own schedule would give this round.
+    /// The age λ, if it overrides the one of the scheme's schedule.
     pub age: Option<f64>,
 }
 
-/// What a weight scheme decides.
+/// The result of a weight scheme.
 #[derive(Debug, Clone, Default)]
 pub struct WeightUpdate {
     /// The new weight of every sample, in [0, 1].
     pub weights: Vec<f64>,
     /// Named numbers for the log, such as `lambda` and `objective`.
     pub scalars: Vec<(String, f64)>,
-    /// Named numbers for each sample, such as `xi_pos`; they go into `samples.csv`.
+    /// Named numbers per sample, such as `xi_pos`; they become columns of `samples.csv`.
     pub columns: Vec<(String, Vec<f64>)>,
 }
 
@@ -59,27 +59,27 @@ pub trait WeightScheme: Send + Sync {
     /// The weights of the next round.
     fn update(&self, round: &Round) -> Result<WeightUpdate>;
 
-    /// Whether `update` looks at the embeddings. Computing them costs a pass over the data.
+    /// Whether `update` reads the embeddings. Computing them costs a pass over the data.
     fn needs_embeddings(&self) -> bool {
         true
     }
 
-    /// Whether all weights stay 1 for ever, so that losses may skip weighting altogether.
+    /// Whether all weights are always 1, so that losses skip weighting altogether.
     fn is_uniform(&self) -> bool {
         false
     }
 
-    /// Tensors to be remembered from round to round.
+    /// Tensors that keep their values from round to round.
     fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
         Vec::new()
     }
 
-    /// Refuses settings that cannot be used together. Called once, before anything else.
+    /// Rejects settings that cannot work together. Called once, before anything else.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Settings that are legal but will disappoint.
+    /// Warnings about settings that are valid but degenerate.
     fn advice(&self, _data: &DataFacts, _loss: &LossInfo) -> Vec<Advice> {
         Vec::new()
     }

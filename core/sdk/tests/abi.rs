@@ -1,4 +1,4 @@
-//! Components sent through the C interface and back behave as before.
+//! Components passed through the C interface and back behave the same.
 
 use curricle_sdk::abi::{export, host};
 use curricle_sdk::prelude::*;
@@ -67,7 +67,7 @@ impl Sampler for InOrder {
 
 register_sampler!("in_order", InOrder, "for tests");
 
-/// Weighs by label, and remembers how often it was asked.
+/// Weights samples by label, and counts its calls in a tensor.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ByLabel {}
@@ -95,7 +95,7 @@ impl WeightScheme for ByLabel {
 
 register_weights!("by_label", ByLabel, "for tests");
 
-/// The component as it comes back from the C interface.
+/// The component after a round trip through the C interface.
 fn round_trip(name: &str) -> Component {
     let original: &'static Component = registered().into_iter().find(|c| c.name == name).unwrap();
     let record = Box::leak(Box::new(export::describe(original)));
@@ -147,7 +147,7 @@ fn a_loss_gives_the_same_value_and_gradients_across_the_boundary() {
 }
 
 #[test]
-fn declarations_and_advice_cross() {
+fn declared_tensors_and_advice_survive_the_round_trip() {
     let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
     let shape = Shape { classes: 3, samples: 4, embedding: 2 };
     assert_eq!(across.tensors(&shape), Probe::default().tensors(&shape));
@@ -156,16 +156,29 @@ fn declarations_and_advice_cross() {
 }
 
 #[test]
-fn the_record_and_its_schema_cross() {
+fn the_record_and_its_schema_survive_the_round_trip() {
     let across = round_trip("probe");
     assert_eq!((across.name, across.summary), ("probe", "for tests"));
     assert_eq!(across.factory.schema()["properties"]["scale"]["default"], 2.0);
 }
 
 #[test]
+fn the_header_has_the_versions_of_the_crate() {
+    use curricle_sdk::abi::{ABI_MAJOR, ABI_MINOR, LIBTORCH_VERSION};
+    let header = include_str!("../include/curricle.h");
+    for line in [
+        format!("#define CURRICLE_LIBTORCH \"{LIBTORCH_VERSION}\"\n"),
+        format!("#define CURRICLE_ABI_MAJOR {ABI_MAJOR}u\n"),
+        format!("#define CURRICLE_ABI_MINOR {ABI_MINOR}u\n"),
+    ] {
+        assert!(header.contains(&line), "{line}");
+    }
+}
+
+#[test]
 fn errors_keep_their_kind() {
     let component = round_trip("probe");
-    let Err(error) = component.factory.loss(&settings(r#"{"scale": -1.0}"#)) else { panic!("must be refused") };
+    let Err(error) = component.factory.loss(&settings(r#"{"scale": -1.0}"#)) else { panic!("must be rejected") };
     assert!(matches!(&error, Error::Setting { path, .. } if path == "scale"), "{error}");
     for (fail, wanted) in [
         ("error", "asked to fail"),
@@ -179,7 +192,7 @@ fn errors_keep_their_kind() {
 }
 
 #[test]
-fn samplers_cross() {
+fn a_sampler_gives_the_same_batches_across_the_boundary() {
     let across = round_trip("in_order").factory.sampler(&settings(r#"{"size": 2}"#)).unwrap();
     let epoch = Epoch { labels: &[0, 0, 1], seed: 1, epoch: 0 };
     assert_eq!(across.batches(&epoch).unwrap(), [vec![0, 1], vec![2]]);
@@ -187,7 +200,7 @@ fn samplers_cross() {
 }
 
 #[test]
-fn weight_schemes_cross_and_their_tensors_are_changed_in_place() {
+fn a_weight_scheme_gives_the_same_weights_and_updates_its_tensors_in_place() {
     let across = round_trip("by_label").factory.weights(&settings("{}")).unwrap();
     assert!(!across.needs_embeddings() && !across.is_uniform());
     let mut tensors = Tensors::default();

@@ -6,17 +6,10 @@ use tch::{TchError, Tensor};
 use torch_sys::C_tensor;
 
 pub(crate) type List = *const *const C_tensor;
-/// Null, or a message to be freed.
+/// Null, or a message that the caller frees.
 pub(crate) type Failure = *mut c_char;
 
 unsafe extern "C" {
-    pub(crate) fn curricle_with_gradients(
-        value: *const C_tensor,
-        tensors: List,
-        gradients: List,
-        count: usize,
-        scalar: *mut *mut C_tensor,
-    ) -> Failure;
     pub(crate) fn curricle_autocast_enter(
         cuda: c_int,
         kind: c_int,
@@ -69,7 +62,7 @@ pub(crate) fn check(failure: Failure) -> Result<()> {
     if failure.is_null() {
         return Ok(());
     }
-    // SAFETY: the shim's messages are strings of C that it hands over in memory from malloc.
+    // SAFETY: the shim's messages are C strings allocated with malloc, owned by the caller.
     let message = unsafe {
         let message = CStr::from_ptr(failure).to_string_lossy().into_owned();
         libc::free(failure.cast());

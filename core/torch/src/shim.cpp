@@ -1,4 +1,4 @@
-// A C interface to the few functions of libtorch that tch does not offer; `lib.rs` is its only user.
+// A C interface to the functions of libtorch that tch does not offer; only the Rust code next to it calls it.
 //
 // Tensors cross as `at::Tensor *`, as in torch-sys, borrowed in and owned out. Every function returns null or,
 // on failure, libtorch's message in memory from malloc.
@@ -14,15 +14,11 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/node.h>
-#include <torch/csrc/autograd/saved_variable.h>
 #include <utility>
 #include <vector>
 
@@ -52,7 +48,7 @@ std::optional<at::Tensor> optional(const at::Tensor *tensor) {
   return tensor ? std::optional<at::Tensor>(*tensor) : std::nullopt;
 }
 
-// The fused kernels walk through memory and do not look at strides.
+// The fused kernels walk through memory and ignore strides.
 std::vector<at::Tensor> laid_out_like(const std::vector<at::Tensor> &parameters, std::vector<at::Tensor> tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].strides().equals(parameters[i].strides())) {
@@ -65,55 +61,15 @@ std::vector<at::Tensor> laid_out_like(const std::vector<at::Tensor> &parameters,
 std::vector<at::Tensor> state(const std::vector<at::Tensor> &parameters, at::Tensor *const *tensors) {
   auto result = list(tensors, parameters.size());
   for (size_t i = 0; i < result.size(); ++i) {
-    TORCH_CHECK(result[i].strides().equals(parameters[i].strides()), "a moment is laid out unlike its parameter");
+    TORCH_CHECK(result[i].strides().equals(parameters[i].strides()),
+                "an optimiser state and its parameter have different strides");
   }
   return result;
 }
 
-// The one step of the graph between a scalar and the tensors whose derivatives were computed with it.
-struct KnownGradients : torch::autograd::Node {
-  explicit KnownGradients(std::vector<at::Tensor> gradients) : gradients(std::move(gradients)) {}
-
-  torch::autograd::variable_list apply(torch::autograd::variable_list &&upstream) override {
-    torch::autograd::variable_list results(num_outputs());
-    if (!upstream[0].defined()) return results;
-    TORCH_CHECK(!gradients.empty(), torch::autograd::ERR_BACKWARD_TWICE);
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (task_should_compute_output(i)) results[i] = at::mul(gradients[i], upstream[0]);
-    }
-    return results;
-  }
-
-  void release_variables() override { gradients.clear(); }
-  std::string name() const override { return "KnownGradients"; }
-
-  std::vector<at::Tensor> gradients;
-};
-
 } // namespace
 
 extern "C" {
-
-char *curricle_with_gradients(const at::Tensor *value, at::Tensor *const *tensors, at::Tensor *const *gradients,
-                              size_t count, at::Tensor **scalar) {
-  return guarded([&] {
-    TORCH_CHECK(value->dim() == 0, "only a scalar has gradients");
-    const auto all = list(tensors, count);
-    auto known = list(gradients, count);
-    for (size_t i = 0; i < count; ++i) {
-      TORCH_CHECK(known[i].sizes().equals(all[i].sizes()), "a gradient is shaped ", known[i].sizes(),
-                  ", its tensor ", all[i].sizes());
-      known[i] = known[i].detach();
-    }
-    auto result = value->detach();
-    if (torch::autograd::compute_requires_grad(all)) {
-      auto node = c10::make_intrusive<KnownGradients>(std::move(known));
-      node->set_next_edges(torch::autograd::collect_next_edges(all));
-      torch::autograd::set_history(result, node);
-    }
-    *scalar = new at::Tensor(std::move(result));
-  });
-}
 
 char *curricle_autocast_enter(int cuda, int kind, bool *was_enabled, int *was_kind) {
   return guarded([&] {
@@ -146,17 +102,17 @@ char *curricle_set_deterministic(bool wanted) {
   return guarded([&] {
     at::globalContext().setDeterministicCuDNN(wanted);
     at::globalContext().setDeterministicAlgorithms(wanted, /*warn_only=*/false);
-    // Only needed by programs that read memory they never wrote.
+    // Only useful to programs that read uninitialised memory.
     at::globalContext().setDeterministicFillUninitializedMemory(false);
   });
 }
 
-// tch's own passes a device, of which libtorch warns at every call.
+// tch's `pin_memory` passes a device, and libtorch then warns at every call.
 char *curricle_pin(const at::Tensor *tensor, at::Tensor **pinned) {
   return guarded([&] { *pinned = new at::Tensor(tensor->pin_memory()); });
 }
 
-// Hands the gradient over and leaves none, so that the next backward pass need not add to zeros.
+// Returns the gradient and leaves none, so that the next backward pass does not accumulate into zeros.
 char *curricle_take_grad(at::Tensor *parameter, at::Tensor **gradient) {
   return guarded([&] {
     auto &grad = parameter->mutable_grad();
@@ -203,7 +159,7 @@ char *curricle_sgd(at::Tensor *const *parameters, at::Tensor *const *gradients, 
                    const at::Tensor *found_inf) {
   return guarded([&] {
     const auto all = list(parameters, count);
-    // Momenta begin at 0, which makes a first step like any other.
+    // Momenta start at 0, so the first step is like any other.
     at::_fused_sgd_(all, laid_out_like(all, list(gradients, count)),
                     momentum == 0.0 ? std::vector<at::Tensor>{} : state(all, momenta), weight_decay, momentum, lr,
                     /*dampening=*/0.0, nesterov, /*maximize=*/false, /*is_first_step=*/false,

@@ -1,15 +1,15 @@
-//! Updates of many parameters in one call.
+//! Optimiser steps on many parameters in one call.
 //!
-//! libtorch's fused kernels read every tensor once and start one kernel for all of them on CUDA. They
-//! also know a device-side flag that leaves everything as it is, so a step with overflowing gradients
-//! is skipped without asking the device.
+//! libtorch's fused kernels read every tensor once and launch one kernel for all of them on CUDA. They
+//! also take a flag on the device that skips the update, so a step with overflowing gradients is
+//! skipped without waiting for the device.
 
 use crate::Result;
 use crate::ffi::{self, check, optional, pointers};
 use std::ptr::null_mut;
 use tch::Tensor;
 
-/// Takes a parameter's gradient away and leaves none.
+/// Takes a parameter's gradient and leaves none.
 pub fn take_gradient(parameter: &Tensor) -> Result<Option<Tensor>> {
     let mut gradient = null_mut();
     // SAFETY: `as_ptr` gives a live tensor; the result is null or a tensor that is now ours.
@@ -19,28 +19,28 @@ pub fn take_gradient(parameter: &Tensor) -> Result<Option<Tensor>> {
     }
 }
 
-/// The length of all tensors as one vector, on their device. There must be at least one.
+/// The L2 norm of all tensors as one vector, on their device. There must be at least one tensor.
 pub fn norm(tensors: &[&Tensor]) -> Result<Tensor> {
     let list = pointers(tensors);
     let mut norm = null_mut();
-    // SAFETY: the list holds live tensors and its own length; on success the result is ours.
+    // SAFETY: the list holds live tensors and the length is its own; on success the result is ours.
     unsafe {
         check(ffi::curricle_norm(list.as_ptr(), list.len(), &raw mut norm))?;
         Ok(Tensor::from_ptr(norm))
     }
 }
 
-/// Multiplies all tensors by a number that may live on their device.
+/// Multiplies all tensors by a scalar, which may be on their device.
 pub fn scale(tensors: &[&Tensor], factor: &Tensor) -> Result<()> {
     let list = pointers(tensors);
-    // SAFETY: the list holds live tensors and its own length.
+    // SAFETY: the list holds live tensors and the length is its own.
     check(unsafe { ffi::curricle_scale(list.as_ptr(), list.len(), factor.as_ptr()) })
 }
 
 /// Multiplies gradients by `inverse` and sets `found_inf` to 1 if any of them is not finite.
 pub fn unscale(gradients: &[&Tensor], found_inf: &Tensor, inverse: &Tensor) -> Result<()> {
     let list = pointers(gradients);
-    // SAFETY: the list holds live tensors and its own length.
+    // SAFETY: the list holds live tensors and the length is its own.
     check(unsafe { ffi::curricle_unscale(list.as_ptr(), list.len(), found_inf.as_ptr(), inverse.as_ptr()) })
 }
 
@@ -49,19 +49,19 @@ pub fn unscale(gradients: &[&Tensor], found_inf: &Tensor, inverse: &Tensor) -> R
 pub struct Adam {
     /// Learning rate.
     pub lr: f64,
-    /// Decay of the two running averages.
+    /// Decay rates β₁ and β₂ of the running averages.
     pub betas: [f64; 2],
-    /// Keeps the division finite.
+    /// Added to the denominator, ε.
     pub eps: f64,
-    /// Pull towards 0.
+    /// Weight decay.
     pub weight_decay: f64,
-    /// AdamW: the pull is on the parameter itself instead of its gradient.
+    /// AdamW: the weight decay applies to the parameter instead of its gradient.
     pub decoupled: bool,
 }
 
 impl Adam {
-    /// Moves all parameters. The lists are of one length; `step` is an f32 on their device that
-    /// counts from 1. Nothing moves if `skip` is there and 1.
+    /// Updates all parameters. The lists have the same length; `step` is an f32 on their device that
+    /// counts from 1. Nothing changes if `skip` is given and 1.
     pub fn update(
         &self,
         parameters: &[&Tensor],
@@ -74,7 +74,7 @@ impl Adam {
         same_length(parameters, &[gradients, means, squares]);
         let [p, g, m, s] = [parameters, gradients, means, squares].map(pointers);
         let [beta1, beta2] = self.betas;
-        // SAFETY: all lists hold live tensors and are as long as is said.
+        // SAFETY: all lists hold live tensors and have the stated length.
         check(unsafe {
             ffi::curricle_adam(
                 p.as_ptr(),
@@ -95,22 +95,22 @@ impl Adam {
     }
 }
 
-/// Gradient descent with momentum.
+/// Stochastic gradient descent with momentum.
 #[derive(Debug, Clone, Copy)]
 pub struct Sgd {
     /// Learning rate.
     pub lr: f64,
-    /// Share of the last step that is taken again.
+    /// Momentum.
     pub momentum: f64,
-    /// Look ahead along the momentum.
+    /// Nesterov momentum.
     pub nesterov: bool,
-    /// Pull towards 0, added to the gradient.
+    /// Weight decay (L2), added to the gradient.
     pub weight_decay: f64,
 }
 
 impl Sgd {
-    /// Moves all parameters. `momenta` is of the same length as the other lists, or empty if
-    /// `momentum` is 0. Nothing moves if `skip` is there and 1.
+    /// Updates all parameters. `momenta` has the length of the other lists, or is empty if
+    /// `momentum` is 0. Nothing changes if `skip` is given and 1.
     pub fn update(
         &self,
         parameters: &[&Tensor],
@@ -123,8 +123,8 @@ impl Sgd {
             same_length(parameters, &[momenta]);
         }
         let [p, g, m] = [parameters, gradients, momenta].map(pointers);
-        // SAFETY: all lists hold live tensors and are as long as is said; the momenta are not looked
-        // at if there is no momentum.
+        // SAFETY: all lists hold live tensors and have the stated length; the momenta are not read if
+        // `momentum` is 0.
         check(unsafe {
             ffi::curricle_sgd(
                 p.as_ptr(),
@@ -141,7 +141,7 @@ impl Sgd {
     }
 }
 
-/// The C++ side trusts the lengths, so a wrong one must not get there.
+/// The C++ side trusts the lengths, so a wrong one must not reach it.
 fn same_length(parameters: &[&Tensor], others: &[&[&Tensor]]) {
     assert!(others.iter().all(|other| other.len() == parameters.len()), "lists of tensors of different lengths");
 }
@@ -155,13 +155,13 @@ mod tests {
         Tensor::full(size, value, (Kind::Float, Device::Cpu))
     }
 
-    /// A parameter with two or more spatial dimensions in channels-last layout.
+    /// The same tensor in channels-last layout.
     fn channels_last(tensor: &Tensor) -> Tensor {
         tensor.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2])
     }
 
     #[test]
-    fn gradients_are_taken_and_leave_none() {
+    fn a_taken_gradient_leaves_none() {
         let x = Tensor::from_slice(&[3.0f32]).set_requires_grad(true);
         assert!(take_gradient(&x).unwrap().is_none());
         x.square().backward();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_norm_is_over_all_tensors() {
+    fn the_norm_spans_all_tensors() {
         let norm = norm(&[&filled(&[1], 3.0), &filled(&[4], 2.0)]).unwrap();
         assert_eq!(norm.double_value(&[]), 5.0);
     }

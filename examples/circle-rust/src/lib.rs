@@ -1,19 +1,19 @@
-//! Circle loss (Sun et al., CVPR 2020): every pair is pulled or pushed with a strength that grows
-//! with its distance from where it should be.
+//! Circle loss (Sun et al., CVPR 2020): the farther a pair's similarity is from its optimum, the
+//! larger its weight.
 //!
 //! `1/B Σ_i w_i softplus( LSE_n[γ α_n (S_in - m)] + LSE_p[-γ α_p (S_ip - 1 + m)] )` with
-//! `α_n = relu(S_in + m)` and `α_p = relu(1 + m - S_ip)`, both without gradient.
+//! `α_n = relu(S_in + m)` and `α_p = relu(1 + m - S_ip)`, both detached.
 
 use curricle_sdk::prelude::*;
 
-/// Settings of the Circle loss; the defaults are the authors'.
+/// Settings of the Circle loss, with the authors' defaults.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Circle {
-    /// Relaxation of the circle, m.
+    /// Relaxation factor m.
     #[schemars(range(min = 0.0, max = 1.0))]
     margin: f64,
-    /// Scale of the similarities, γ.
+    /// Scale factor γ of the similarities.
     #[schemars(range(min = 0.0))]
     gamma: f64,
 }
@@ -37,12 +37,12 @@ impl Loss for Circle {
 }
 
 impl Circle {
-    /// Over the pairs of the mask in each row. A row without any comes out so low that softplus
-    /// makes it 0, and not infinite, which would make its gradient NaN.
+    /// The log-sum-exp over the pairs of each row. A row without pairs is very negative, so that softplus
+    /// makes it 0, but not -∞, which would make its gradient NaN.
     fn log_sum_exp(&self, logits: Tensor, pairs: &Tensor) -> Tensor {
         (logits * pairs + (pairs - 1.0) * (1000.0 + 10.0 * self.gamma)).logsumexp(-1, false)
     }
 }
 
-register_loss!("circle", Circle, "pairs weighted by how far they are from their optimum");
+register_loss!("circle", Circle, "Circle loss: pairs weighted by the distance from their optimum");
 curricle_sdk::export_plugin!();

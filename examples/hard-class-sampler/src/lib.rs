@@ -1,6 +1,6 @@
-//! P classes × K samples, with a say in how often small classes are seen, which are the hard ones:
-//! class `c` with `N_c` samples is drawn with probability ∝ `N_c^b`, `b` between 0 (every class
-//! equally often) and 1 (in proportion to its size).
+//! P classes × K samples per batch, with control over how often small classes, the hard ones, are drawn:
+//! class `c` with `N_c` samples is drawn with probability ∝ `N_c^b`, with `b` between 0 (all classes
+//! equally often) and 1 (in proportion to their size).
 
 use curricle_sdk::prelude::*;
 use curricle_sdk::rand::seq::{IndexedRandom, SliceRandom};
@@ -15,7 +15,7 @@ struct HardClasses {
     /// Samples of each class in a batch.
     #[schemars(range(min = 1))]
     per_class: usize,
-    /// How much the size of a class counts: 0 not at all, 1 in proportion.
+    /// Exponent b of the class size: 0 draws all classes equally often, 1 in proportion to their size.
     #[schemars(range(min = 0.0, max = 1.0))]
     balance: f64,
 }
@@ -41,7 +41,7 @@ impl Sampler for HardClasses {
                 let drawn = drawn.map_err(|e| Error::other(format!("cannot draw classes: {e}")))?;
                 let mut batch = Vec::with_capacity(self.batch_size());
                 for class in drawn {
-                    // A class with too few samples gives some of them twice.
+                    // A class with fewer than K samples repeats some.
                     let mut deck = class.clone();
                     deck.shuffle(&mut rng);
                     batch.extend(deck.iter().cycle().take(self.per_class));
@@ -58,11 +58,11 @@ impl Sampler for HardClasses {
     fn advice(&self, data: &DataFacts) -> Vec<Advice> {
         let classes = data.class_sizes.len();
         if classes > 0 && classes < self.classes {
-            return vec![Advice::new("classes", format!("there are only {classes} classes, so batches are smaller"))];
+            return vec![Advice::new("classes", format!("the data has only {classes} classes; batches are smaller"))];
         }
         Vec::new()
     }
 }
 
-register_sampler!("hard_classes", HardClasses, "P classes × K samples, small classes more often than their size");
+register_sampler!("hard_classes", HardClasses, "P classes × K samples, small classes oversampled");
 curricle_sdk::export_plugin!();

@@ -1,10 +1,10 @@
-//! Filtering by class centres, after PRISM (Liu et al., CVPR 2021): a sample is clean as probably
-//! as a softmax over the similarities to all class centres says that it belongs to its own class;
-//! the least probable share is left out of the next round.
+//! Filtering by class centres, after PRISM (Liu et al., CVPR 2021): a softmax over the similarities to
+//! all class centres gives the probability that a sample belongs to its class, i.e. is clean; the
+//! samples with the lowest probabilities are excluded from the next round.
 //!
-//! `P_i = exp(<x_i, c_{y_i}>/τ) / Σ_k exp(<x_i, c_k>/τ)`, with the centres `c_k` over the samples
-//! that counted in the last round. PRISM keeps a memory of recent embeddings; here those of the
-//! whole training set are at hand.
+//! `P_i = exp(<x_i, c_{y_i}>/τ) / Σ_k exp(<x_i, c_k>/τ)`, with centres `c_k` weighted by the weights of
+//! the last round. PRISM keeps a memory of recent embeddings; a weight scheme gets those of the whole
+//! training set.
 
 use curricle_sdk::prelude::*;
 
@@ -12,13 +12,13 @@ use curricle_sdk::prelude::*;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct NeighbourWeights {
-    /// Share of the samples to leave out.
+    /// Fraction of the samples to exclude.
     #[schemars(range(min = 0.0, max = 1.0))]
     drop: f64,
-    /// Softness of the softmax, τ.
+    /// Temperature τ of the softmax.
     #[schemars(range(min = 1e-3))]
     temperature: f64,
-    /// Rounds in which everything counts, until the embeddings mean something.
+    /// Number of first rounds without exclusion, until the embeddings are meaningful.
     warmup: u64,
 }
 
@@ -65,5 +65,5 @@ impl NeighbourWeights {
     }
 }
 
-register_weights!("neighbour", NeighbourWeights, "leaves out the samples least probable under their class's centre");
+register_weights!("neighbour", NeighbourWeights, "excludes the samples least probable under their class centre");
 curricle_sdk::export_plugin!();

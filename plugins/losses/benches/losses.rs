@@ -1,16 +1,16 @@
 //! Median time of forward and backward for each loss at batch 64 (16 classes × 4), 512 dimensions.
 //!
 //! `cargo bench -p curricle-losses --bench losses` prints one JSON line per loss, in the form of
-//! `benches/peer_losses.py`. With `-- --peer PYTHON` it runs that script with the given Python in
-//! turns with its own measurements and prints the ratios instead; see the script for what it
-//! needs. `--threads N` instead of 2 threads, on both sides.
+//! `benches/peer_losses.py`. With `-- --peer PYTHON` it alternates with that script, run by the given
+//! Python, and prints the ratios instead; the script says what it needs. `--threads N` sets the
+//! number of threads on both sides, 2 by default.
 
-use curricle_sdk::{Batch, Init, Kind, Log, Shape, Tensors, registered};
+use curricle_sdk::{Batch, ComponentKind, Init, Log, Shape, Tensors, registered};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 // Linking the crate is what registers its losses.
 use curricle_losses as _;
@@ -41,7 +41,7 @@ struct Measured {
     min_ms: f64,
 }
 
-/// Runs both sides in turns, so that a busy machine slows down both.
+/// Alternates between both sides, so that a busy machine slows down both.
 fn compare(python: &str, threads: i32) {
     let (mut all_ours, mut all_theirs) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..ROUNDS {
@@ -82,13 +82,13 @@ fn theirs(python: &str, threads: i32) -> Vec<Measured> {
 
 fn ours() -> Vec<Measured> {
     tch::manual_seed(0);
-    let options = (tch::Kind::Float, Device::Cpu);
-    let labels = Tensor::arange(64, (tch::Kind::Int64, Device::Cpu)).floor_divide_scalar(4);
-    let ids = Tensor::arange(64, (tch::Kind::Int64, Device::Cpu));
+    let options = (Kind::Float, Device::Cpu);
+    let labels = Tensor::arange(64, (Kind::Int64, Device::Cpu)).floor_divide_scalar(4);
+    let ids = Tensor::arange(64, (Kind::Int64, Device::Cpu));
     let raw = Tensor::randn([64, DIMENSIONS], options);
     let points = &raw / raw.norm_scalaropt_dim(2.0, 1, true);
     let shape = Shape { classes: CLASSES, samples: 64, embedding: DIMENSIONS };
-    let losses = registered().into_iter().filter(|c| c.kind == Kind::Loss);
+    let losses = registered().into_iter().filter(|c| c.kind == ComponentKind::Loss);
     losses
         .map(|component| {
             let loss = component.factory.loss(&json!({})).expect("defaults are valid");
@@ -102,7 +102,7 @@ fn ours() -> Vec<Measured> {
             }
             let mut times: Vec<f64> = (0..320)
                 .map(|_| {
-                    // As on the other side, gradients are written rather than added.
+                    // As in the peer, gradients are written rather than accumulated.
                     let embeddings = points.detach().set_requires_grad(true);
                     let start = Instant::now();
                     let batch =

@@ -1,10 +1,7 @@
 //! Contrastive loss (Hadsell et al., CVPR 2006).
 
-use crate::distances::Distances;
-use crate::embeddings::Embeddings;
-use crate::finite;
-use crate::masks::Masks;
-use crate::means::{mean_of_active, pair_weights};
+use crate::{finite, reference};
+use curricle_sdk::gradients::{Distances, Embeddings, mean_of_active};
 use curricle_sdk::prelude::*;
 
 /// Contrastive loss on all pairs of the batch.
@@ -13,20 +10,20 @@ use curricle_sdk::prelude::*;
 /// plus the mean of `relu(S - m⁻)` over the negative pairs where it is not 0. On Euclidean
 /// distance `relu(D - m⁺)` and `relu(m⁻ - D)`. Not squared. A pair counts with `w_i w_j`.
 ///
-/// The same as `ContrastiveLoss` of pytorch-metric-learning with `CosineSimilarity` or
+/// Equals `ContrastiveLoss` of pytorch-metric-learning with `CosineSimilarity` or
 /// `LpDistance`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Contrastive {
-    /// Where positive pairs are close enough, m⁺. Default: 1 for `cosine`, 0 for `euclidean`.
+    /// Positive margin m⁺: closer positive pairs have no loss. Default: 1 for `cosine`, 0 for `euclidean`.
     pub pos_margin: Option<f64>,
-    /// Where negative pairs are far enough, m⁻. Default: 0 for `cosine`, 1 for `euclidean`.
+    /// Negative margin m⁻: farther negative pairs have no loss. Default: 0 for `cosine`, 1 for `euclidean`.
     pub neg_margin: Option<f64>,
-    /// What the margins are measured in.
+    /// The similarity or distance that the margins apply to.
     pub distance: Distance,
 }
 
-/// How the closeness of a pair is measured.
+/// The similarity or distance of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
@@ -43,7 +40,27 @@ impl Default for Contrastive {
 }
 
 impl Contrastive {
-    /// The margins m⁺ and m⁻ in use.
+    /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
+    #[doc(hidden)]
+    pub fn reference(&self, batch: &Batch) -> Tensor {
+        let (pairs, weights) = (batch.pairs(), batch.pair_weights());
+        let (pos_margin, neg_margin) = self.margins();
+        let (pull, push) = match self.distance {
+            Distance::Cosine => {
+                let s = batch.similarities();
+                ((pos_margin - &s).relu(), (s - neg_margin).relu())
+            }
+            Distance::Euclidean => {
+                let d = reference::distances(batch);
+                ((&d - pos_margin).relu(), (neg_margin - d).relu())
+            }
+        };
+        // `sign` is 1 for the pairs that have a loss.
+        let mean = |terms: &Tensor, pairs: &Tensor| weighted_mean(terms, &(terms.sign() * pairs * &weights));
+        mean(&pull, &pairs.positive) + mean(&push, &pairs.negative)
+    }
+
+    /// The margins m⁺ and m⁻.
     fn margins(&self) -> (f64, f64) {
         let (positive, negative) = match self.distance {
             Distance::Cosine => (1.0, 0.0),
@@ -56,31 +73,31 @@ impl Contrastive {
 impl Loss for Contrastive {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
-        let (positive, negative) = Masks::of(batch).to_kind(embeddings.points.kind());
-        let weights = embeddings.weights(batch).map(|w| pair_weights(&w));
+        let pairs = batch.pair_masks().to_kind(embeddings.points.kind());
+        let weights = embeddings.pair_weights(batch);
         let (pos_margin, neg_margin) = self.margins();
-        let pull = |gap: Tensor| mean_of_active(&gap, &positive, weights.as_ref());
-        let push = |gap: Tensor| mean_of_active(&gap, &negative, weights.as_ref());
+        let pull = |gap: Tensor| mean_of_active(&gap, &pairs.positive, weights.as_ref());
+        let push = |gap: Tensor| mean_of_active(&gap, &pairs.negative, weights.as_ref());
         let (pull, push, loss) = match self.distance {
             Distance::Cosine => {
                 let similarities = embeddings.similarities();
-                let (pull, pull_slope) = pull(pos_margin - &similarities);
-                let (push, push_slope) = push(&similarities - neg_margin);
-                let loss = embeddings.loss_of_similarities(&(&pull + &push), &(push_slope - pull_slope));
+                let (pull, pull_grad) = pull(pos_margin - &similarities);
+                let (push, push_grad) = push(&similarities - neg_margin);
+                let loss = embeddings.loss_of_similarities(&(&pull + &push), &(push_grad - pull_grad));
                 (pull, push, loss)
             }
             Distance::Euclidean => {
                 let distances = Distances::of(&embeddings.points);
-                let (pull, pull_slope) = pull(&distances.plain - pos_margin);
-                let (push, push_slope) = push(neg_margin - &distances.plain);
-                let slope = distances.slope_of_squared(&(pull_slope - push_slope));
-                let loss = embeddings.loss_of_squared_distances(&(&pull + &push), &slope);
+                let (pull, pull_grad) = pull(&distances.values - pos_margin);
+                let (push, push_grad) = push(neg_margin - &distances.values);
+                let grad = distances.grad_of_squared(&(pull_grad - push_grad));
+                let loss = embeddings.loss_of_squared_distances(&(&pull + &push), &grad);
                 (pull, push, loss)
             }
         };
         log.scalar("positive_gap", || pull);
         log.scalar("negative_gap", || push);
-        Ok(loss)
+        loss
     }
 
     fn check(&self) -> Result<()> {
@@ -95,14 +112,14 @@ impl Loss for Contrastive {
             Distance::Cosine => (
                 pos_margin <= -1.0,
                 neg_margin >= 1.0,
-                "cosine similarities lie between -1 and 1",
-                "`pos_margin = 1` and `neg_margin = 0` are usual",
+                "cosine similarities are between -1 and 1",
+                "use `pos_margin = 1` and `neg_margin = 0`",
             ),
             Distance::Euclidean => (
                 pos_margin >= 2.0,
                 neg_margin <= 0.0,
-                "distances of unit vectors lie between 0 and 2",
-                "`pos_margin = 0` and `neg_margin = 1` are usual",
+                "distances of unit vectors are between 0 and 2",
+                "use `pos_margin = 0` and `neg_margin = 1`",
             ),
         };
         let mut advice = Vec::new();
@@ -116,7 +133,7 @@ impl Loss for Contrastive {
             advice.push(Advice::new(
                 "neg_margin",
                 format!(
-                    "negatives never repel with `neg_margin = {neg_margin}`, so everything may collapse into one \
+                    "negatives never repel with `neg_margin = {neg_margin}`, so all embeddings may collapse into one \
                      point: {range}; {remedy}"
                 ),
             ));

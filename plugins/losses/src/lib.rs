@@ -1,20 +1,17 @@
 //! The built-in losses, one file each.
 //!
-//! Every loss here is a function of pairwise similarities or distances of the batch, and its
-//! derivative by them has a short closed form, which the papers print themselves. So each file
-//! computes the value and that derivative next to each other, without recording a graph, and
-//! `embeddings.rs` joins both into one differentiable scalar. That takes about a third of the
-//! operations automatic differentiation would, and a training step at batch 64 consists of
-//! little else than the cost of starting operations. Finite differences check every derivative.
+//! They use nothing that a plugin cannot use: each file is settings, formula, a [`curricle_sdk::Loss`] and a
+//! `register_loss!` line. Each loss exists twice. `reference` is the formula in plain tensor operations: read that
+//! one first, and start a new loss from it. `forward` computes the same value and its closed-form gradient without
+//! recording a graph (see [`curricle_sdk::gradients`]), in about a third of the operations. The tests compare both,
+//! and the gradients with finite differences.
 //!
-//! To add a loss: one file with settings, formula, [`curricle_sdk::Loss`] and a `register_loss!`
-//! line, one `mod` line below, and one line in `tests/suite/main.rs` that puts it through all checks.
+//! To add a loss: one file, one `mod` line below, and one line in `tests/suite/main.rs` that runs all checks on it.
+//! Plain tensor operations in `forward` are enough; a loss with a closed-form gradient also gets a `reference` and a
+//! line in `tests/suite/references.rs`.
 
-mod distances;
-mod embeddings;
-mod informative;
-mod masks;
-mod means;
+mod distance_weighted;
+mod reference;
 mod triplets;
 
 mod bspml;
@@ -30,7 +27,7 @@ mod triplet;
 pub use bspml::{Bspml, ZeroWeight};
 pub use contrastive::{Contrastive, Distance};
 pub use fastap::FastAp;
-pub use margin::{LearnBeta, Margin, Sampling};
+pub use margin::{LearnBeta, Margin, TripletSampling};
 pub use ms::MultiSimilarity;
 pub use proxy_anchor::ProxyAnchor;
 pub use rdml::Rdml;
@@ -39,26 +36,26 @@ pub use triplet::{Mining, Triplet};
 
 use curricle_sdk::{Error, Result};
 
-/// Refuses a setting that is not a number above 0.
+/// Rejects a setting that is not a finite number above 0.
 fn positive(path: &str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::setting(path, format!("must be a number above 0, is {value}")))
+    Err(Error::setting(path, format!("must be a number above 0, but is {value}")))
 }
 
-/// Refuses a setting that is negative or not a number.
+/// Rejects a setting that is negative or not finite.
 fn not_negative(path: &str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::setting(path, format!("must be a number, 0 or more, is {value}")))
+    Err(Error::setting(path, format!("must not be negative, but is {value}")))
 }
 
-/// Refuses a setting that is infinite or not a number.
+/// Rejects a setting that is infinite or not a number.
 fn finite(path: &str, value: f64) -> Result<()> {
     if value.is_finite() {
         return Ok(());
     }
-    Err(Error::setting(path, format!("must be a finite number, is {value}")))
+    Err(Error::setting(path, format!("must be a finite number, but is {value}")))
 }

@@ -1,34 +1,32 @@
 //! Multi-similarity loss (Wang et al., CVPR 2019).
 
-use crate::embeddings::Embeddings;
-use crate::informative::{AnchorWeights, Constants};
-use crate::masks::Masks;
-use crate::means::not_zero;
+use crate::{finite, not_negative, positive};
+use curricle_sdk::gradients::{Embeddings, log_one_plus_sum_exp, not_zero};
 use curricle_sdk::prelude::*;
 
-/// Multi-similarity loss with informative-pair mining.
+/// Multi-similarity loss with mining of informative pairs.
 ///
 /// `1/B Σ_i { (1/α) log[1+Σ_{p∈P̂_i} e^{-α(S_ip-ρ)}] + (1/β) log[1+Σ_{n∈N̂_i} e^{β(S_in-ρ)}] }`
 ///
 /// `N̂_i` are the negatives with `S_in > min_p S_ip - ε`, `P̂_i` the positives with
 /// `S_ip < max_n S_in + ε`. An anchor without informative pairs adds 0 and still counts in B.
-/// With weights the mean over anchors is the weighted one.
+/// With weights, the mean over anchors is weighted by `w_i`.
 ///
-/// The same as `MultiSimilarityLoss(base = ρ)` with `MultiSimilarityMiner(ε)` of
+/// Equals `MultiSimilarityLoss(base = ρ)` with `MultiSimilarityMiner(ε)` of
 /// pytorch-metric-learning.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MultiSimilarity {
-    /// Sharpness α of the pull between positives.
+    /// Sharpness α of the attraction between positives.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: f64,
-    /// Sharpness β of the push between negatives.
+    /// Sharpness β of the repulsion between negatives.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub beta: f64,
-    /// Similarity ρ around which pairs are pulled and pushed. 0.5 as in the authors' code; some
-    /// papers print 1, with which negatives hardly push.
+    /// Similarity threshold ρ around which pairs attract and repel. 0.5 as in the authors' code; some papers print
+    /// 1, at which negatives hardly repel.
     pub rho: f64,
-    /// Slack ε of the mining: the larger, the more pairs take part.
+    /// Mining margin ε: the larger, the more pairs are informative.
     #[schemars(range(min = 0.0))]
     pub epsilon: f64,
 }
@@ -40,8 +38,79 @@ impl Default for MultiSimilarity {
 }
 
 impl MultiSimilarity {
-    fn constants(&self) -> Constants {
-        Constants { alpha: self.alpha, beta: self.beta, rho: self.rho, epsilon: self.epsilon }
+    /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
+    #[doc(hidden)]
+    pub fn reference(&self, batch: &Batch) -> Tensor {
+        let s = batch.similarities();
+        let informative = self.informative_pairs(&s.detach(), &batch.pair_masks());
+        let (pull, push) = self.reference_terms(&s, &informative);
+        weighted_mean(&(pull + push), &batch.weights_or_ones())
+    }
+
+    /// The two logarithms of each anchor `[B]`, divided by α and β.
+    pub(crate) fn reference_terms(&self, s: &Tensor, informative: &PairMasks) -> (Tensor, Tensor) {
+        let log_sum = |z: Tensor, pairs: &Tensor| (z.exp() * pairs).sum_dim_intlist(1, false, None).log1p();
+        let pull = log_sum((s - self.rho) * -self.alpha, &informative.positive) / self.alpha;
+        let push = log_sum((s - self.rho) * self.beta, &informative.negative) / self.beta;
+        (pull, push)
+    }
+
+    /// The informative pairs: negatives more similar than the least similar positive minus ε, and positives less
+    /// similar than the most similar negative plus ε. An anchor without positives has no informative negatives, and
+    /// vice versa.
+    pub(crate) fn informative_pairs(&self, similarities: &Tensor, pairs: &PairMasks) -> PairMasks {
+        let inf = f64::INFINITY;
+        let least_positive = similarities.masked_fill(&pairs.positive.logical_not(), inf).amin(1, true);
+        let most_negative = similarities.masked_fill(&pairs.negative.logical_not(), -inf).amax(1, true);
+        PairMasks {
+            positive: similarities.lt_tensor(&(most_negative + self.epsilon)).logical_and_(&pairs.positive),
+            negative: similarities.gt_tensor(&(least_positive - self.epsilon)).logical_and_(&pairs.negative),
+        }
+    }
+
+    /// `Σ_i c⁺_i (1/α) log[1+Σ_p e^{-α(S_ip-ρ)}] + c⁻_i (1/β) log[1+Σ_n e^{β(S_in-ρ)}]` over the informative pairs,
+    /// for any weights `c` of the anchors. `ms` and `bspml` differ only in these.
+    pub(crate) fn weighted_loss(
+        &self,
+        embeddings: &Embeddings,
+        similarities: &Tensor,
+        informative: &PairMasks,
+        anchors: &AnchorWeights,
+        log: &mut Log,
+    ) -> Result<Tensor> {
+        let excess = similarities - self.rho;
+        let none = f64::NEG_INFINITY;
+        let (pull, pull_grad) =
+            log_one_plus_sum_exp(&(&excess * -self.alpha).masked_fill_(&informative.positive.logical_not(), none), 1);
+        let (push, push_grad) =
+            log_one_plus_sum_exp(&(excess * self.beta).masked_fill_(&informative.negative.logical_not(), none), 1);
+        let value = (pull * &anchors.positive / self.alpha + push * &anchors.negative / self.beta).sum(None);
+        let grad = push_grad * &anchors.negative - pull_grad * &anchors.positive;
+
+        let kind = similarities.kind();
+        let per_anchor = |mask: &Tensor| mask.sum(kind) / mask.size()[0] as f64;
+        log.scalar("informative_positives", || per_anchor(&informative.positive));
+        log.scalar("informative_negatives", || per_anchor(&informative.negative));
+        embeddings.loss_of_similarities(&value, &grad)
+    }
+}
+
+/// The weight of each anchor's two terms, `[B, 1]`, or `[1, 1]` for the same weight everywhere.
+#[derive(Debug)]
+pub(crate) struct AnchorWeights {
+    pub positive: Tensor,
+    pub negative: Tensor,
+}
+
+impl AnchorWeights {
+    /// The same weight for both terms.
+    pub fn same(weight: Tensor) -> Self {
+        Self { positive: weight.shallow_clone(), negative: weight }
+    }
+
+    /// `1/B` for every anchor.
+    pub fn uniform(batch: &Batch, similarities: &Tensor) -> Self {
+        Self::same(Tensor::full([1, 1], 1.0 / batch.size() as f64, (similarities.kind(), similarities.device())))
     }
 }
 
@@ -49,23 +118,45 @@ impl Loss for MultiSimilarity {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
         let similarities = embeddings.similarities();
-        let constants = self.constants();
-        let informative = constants.informative_pairs(&similarities, &Masks::of(batch));
-        let share = match embeddings.weights(batch) {
-            Some(weights) => (&weights / not_zero(&weights.sum(None))).unsqueeze(1),
-            None => Tensor::full([1, 1], 1.0 / batch.size() as f64, (similarities.kind(), similarities.device())),
+        let informative = self.informative_pairs(&similarities, &batch.pair_masks());
+        let anchors = match embeddings.weights(batch) {
+            Some(weights) => AnchorWeights::same((&weights / not_zero(&weights.sum(None))).unsqueeze(1)),
+            None => AnchorWeights::uniform(batch, &similarities),
         };
-        let anchors = AnchorWeights { positive: share.shallow_clone(), negative: share };
-        Ok(constants.loss(&embeddings, &similarities, &informative, &anchors, log))
+        self.weighted_loss(&embeddings, &similarities, &informative, &anchors, log)
     }
 
     fn check(&self) -> Result<()> {
-        self.constants().check()
+        positive("alpha", self.alpha)?;
+        positive("beta", self.beta)?;
+        finite("rho", self.rho)?;
+        not_negative("epsilon", self.epsilon)
     }
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
-        self.constants().advice()
+        let mut advice = Vec::new();
+        // The gradient of a single negative is 1/(1+e^{-β(S-ρ)}), at most 1.
+        let similar: f64 = 0.8;
+        let push = 1.0 / (1.0 + (-self.beta * (similar - self.rho)).exp());
+        if push < 1e-3 {
+            advice.push(Advice::new(
+                "rho",
+                format!(
+                    "with `rho = {}` and `beta = {}` a negative at similarity {similar} repels with only {push:.0e} of \
+                     full strength, so negatives hardly count until all embeddings have collapsed together; use \
+                     `rho = 0.5` as the authors of the multi-similarity loss do",
+                    self.rho, self.beta
+                ),
+            ));
+        }
+        if self.epsilon > 2.0 {
+            advice.push(Advice::new(
+                "epsilon",
+                "similarities differ by at most 2, so every pair is informative and nothing is mined; use 0.1",
+            ));
+        }
+        advice
     }
 }
 
-register_loss!("ms", MultiSimilarity, "multi-similarity loss with informative-pair mining");
+register_loss!("ms", MultiSimilarity, "multi-similarity loss with mining of informative pairs");

@@ -1,26 +1,25 @@
 //! Robust distance metric learning with a rescaled hinge (RDML).
 
-use crate::distances::squared_distances;
-use crate::embeddings::Embeddings;
-use crate::masks::Masks;
-use crate::means::not_zero;
+use crate::reference::{self, all_triplets, triplet_weights};
 use crate::triplets::Triplets;
 use crate::{finite, positive};
+use curricle_sdk::gradients::{Embeddings, not_zero, squared_distances};
 use curricle_sdk::prelude::*;
 
 /// Triplet loss with the rescaled hinge.
 ///
 /// The mean over the triplets of the batch with ℓ > 0 of `β_η [1 - exp(-η ℓ)]`, where
-/// `ℓ = relu(m + D²_ap - D²_an)` and `β_η = 1/(1-e^{-η})`. It is bounded by β_η, so the pull of a
-/// mislabelled triplet is bounded; η → 0 recovers the hinge. A triplet counts with
+/// `ℓ = relu(m + D²_ap - D²_an)` and `β_η = 1/(1-e^{-η})`. It is bounded by β_η, so the influence of
+/// a mislabelled triplet is bounded; η → 0 recovers the hinge. A triplet counts with
 /// `w_a w_p w_n`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rdml {
-    /// How soon the loss of a triplet levels off, η. The paper selects it from 0.5, 1, 2, 3, 4.
+    /// Rescaling parameter η: the larger, the sooner the loss of a triplet saturates. The paper selects it from 0.5,
+    /// 1, 2, 3, 4.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub eta: f64,
-    /// How much farther than the positive a negative should be, in squared distance.
+    /// Margin m by which a negative should be farther than the positive, in squared distance.
     pub margin: f64,
 }
 
@@ -30,20 +29,32 @@ impl Default for Rdml {
     }
 }
 
+impl Rdml {
+    /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
+    #[doc(hidden)]
+    pub fn reference(&self, batch: &Batch) -> Tensor {
+        let squared = reference::distances(batch).square();
+        let hinge = (self.margin + squared.unsqueeze(2) - squared.unsqueeze(1)).relu();
+        let terms = (1.0 - (&hinge * -self.eta).exp()) / (1.0 - (-self.eta).exp());
+        let active = all_triplets(&batch.pair_masks()) * hinge.sign();
+        weighted_mean(&terms, &(active * triplet_weights(batch)))
+    }
+}
+
 impl Loss for Rdml {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
-        let triplets = Triplets::of(&Masks::of(batch), embeddings.weights(batch).as_ref(), embeddings.points.kind());
+        let triplets = Triplets::of(&batch.pair_masks(), embeddings.weights(batch).as_ref(), embeddings.points.kind());
         let hinge = triplets.gaps(&squared_distances(&embeddings.points), self.margin).relu_();
         let active = hinge.sign();
-        // β_η = -1/expm1(-η): also right where 1 - e^{-η} would cancel.
+        // β_η = -1/expm1(-η) stays exact for small η, where 1 - e^{-η} cancels.
         let scale = -1.0 / (-self.eta).exp_m1();
         let values = (&hinge * -self.eta).expm1() * -scale;
-        let slopes = (hinge * -self.eta).exp_() * (scale * self.eta) * &active;
+        let grads = (hinge * -self.eta).exp_() * (scale * self.eta) * &active;
         let counted = triplets.sum(&active);
-        let (value, slope) = triplets.mean(&values, &slopes, &counted);
+        let (value, grad) = triplets.mean(&values, &grads, &counted);
         log.scalar("active_triplets", || counted / not_zero(&triplets.total()));
-        Ok(embeddings.loss_of_squared_distances(&value, &slope))
+        embeddings.loss_of_squared_distances(&value, &grad)
     }
 
     fn check(&self) -> Result<()> {
@@ -53,15 +64,15 @@ impl Loss for Rdml {
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {
         let mut advice = Vec::new();
-        // The gradient of a triplet at the margin, relative to one that is solved.
+        // The gradient of a triplet with D_ap = D_an, relative to one that is almost solved.
         let at_margin = (-self.eta * self.margin).exp();
         if at_margin < 1e-3 {
             advice.push(Advice::new(
                 "eta",
                 format!(
-                    "with `eta = {}` and `margin = {}` a triplet whose negative is as near as its positive moves with \
-                     only {at_margin:.0e} of full strength, so hardly anything is learned; the paper uses 0.5 to 4 \
-                     with margin 1",
+                    "with `eta = {}` and `margin = {}` a triplet whose negative is as close as its positive has only \
+                     {at_margin:.0e} of the full gradient, so hardly anything is learned; use 0.5 to 4 with margin 1 \
+                     as the paper does",
                     self.eta, self.margin
                 ),
             ));
@@ -69,7 +80,7 @@ impl Loss for Rdml {
         if self.margin <= -4.0 {
             advice.push(Advice::new(
                 "margin",
-                "squared distances differ by at most 4, so no triplet ever counts; 1 is usual",
+                "squared distances differ by at most 4, so no triplet ever has a loss; use 1",
             ));
         }
         advice

@@ -1,32 +1,29 @@
 //! Contrastive loss on the signal-to-noise ratio (Yuan et al., CVPR 2019).
 
-use crate::distances::squared_distances;
-use crate::embeddings::{Embeddings, gradient_of_squared_distances};
-use crate::masks::Masks;
-use crate::means::{mean_of_active, not_zero, pair_weights};
 use crate::{finite, not_negative};
+use curricle_sdk::gradients::{Embeddings, gradient_of_squared_distances, mean_of_active, not_zero, squared_distances};
 use curricle_sdk::prelude::*;
 
 /// Contrastive loss on the SNR distance `d_ij = var(x_j - x_i) / var(x_i)`.
 ///
 /// The mean of `relu(d_ap - m⁺)` over the positive pairs where it is not 0, plus the mean of
 /// `relu(m⁻ - d_an)` over the negative pairs where it is not 0, plus `λ · mean_i |Σ_m x_im|`, which
-/// keeps embeddings near zero mean. Variances are the unbiased ones over features; for unit
+/// keeps the mean of each embedding near zero. Variances are unbiased and over the features; for unit
 /// vectors of zero mean `d = 2 - 2S`. A pair counts with `w_i w_j`, a sample in the last mean with
 /// `w_i`.
 ///
-/// The same as `SignalToNoiseRatioContrastiveLoss` of pytorch-metric-learning; the last term is
+/// Equals `SignalToNoiseRatioContrastiveLoss` of pytorch-metric-learning; the last term is
 /// its `ZeroMeanRegularizer`. The variance of a difference comes from one matrix product of
 /// centred embeddings instead of a `[B, B, D]` tensor.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snr {
-    /// Distance below which positive pairs are close enough, m⁺.
+    /// Positive margin m⁺: positive pairs closer than this have no loss.
     pub pos_margin: f64,
-    /// Distance above which negative pairs are far enough, m⁻. The paper's text says positive
-    /// margin 1 and negative margin 0, with which negatives never repel.
+    /// Negative margin m⁻: negative pairs farther than this have no loss. The paper's text says positive
+    /// margin 1 and negative margin 0, at which negatives never repel.
     pub neg_margin: f64,
-    /// Strength λ of the pull towards zero mean.
+    /// Strength λ of the zero-mean regulariser.
     #[schemars(range(min = 0.0))]
     pub regularizer: f64,
 }
@@ -37,38 +34,55 @@ impl Default for Snr {
     }
 }
 
-/// Variances below this are rounding error of an embedding whose features are all equal.
-const LEAST_SIGNAL: f64 = 1e-12;
+/// Smaller variances are rounding error of an embedding whose features are all equal.
+const MIN_SIGNAL: f64 = 1e-12;
+
+impl Snr {
+    /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
+    #[doc(hidden)]
+    pub fn reference(&self, batch: &Batch) -> Tensor {
+        let (x, pairs, weights) = (batch.embeddings, batch.pairs(), batch.pair_weights());
+        let noise = (x.unsqueeze(0) - x.unsqueeze(1)).var_dim(2, true, false);
+        let signal = x.var_dim(1, true, true).clamp_min(MIN_SIGNAL);
+        let d = noise / signal;
+        let (pull, push) = ((&d - self.pos_margin).relu(), (self.neg_margin - d).relu());
+        // `sign` is 1 for the pairs that have a loss.
+        let mean = |terms: &Tensor, pairs: &Tensor| weighted_mean(terms, &(terms.sign() * pairs * &weights));
+        let sums = x.sum_dim_intlist(1, false, None).abs();
+        mean(&pull, &pairs.positive)
+            + mean(&push, &pairs.negative)
+            + weighted_mean(&sums, &batch.weights_or_ones()) * self.regularizer
+    }
+}
 
 impl Loss for Snr {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let embeddings = Embeddings::of(batch);
         let x = &embeddings.points;
-        let (positive, negative) = Masks::of(batch).to_kind(x.kind());
-        let rows = embeddings.weights(batch);
-        let weights = rows.as_ref().map(pair_weights);
+        let pairs = batch.pair_masks().to_kind(x.kind());
+        let weights = embeddings.pair_weights(batch);
 
         let degrees = (x.size()[1] - 1) as f64;
         let centred = x - x.mean_dim(1, true, None);
         let noise = squared_distances(&centred) / degrees;
         let signal = (&centred * &centred).sum_dim_intlist(1, true, None) / degrees;
-        let floored = signal.clamp_min(LEAST_SIGNAL);
+        let floored = signal.clamp_min(MIN_SIGNAL);
         let ratio = noise / &floored;
 
-        let (pull, pull_slope) = mean_of_active(&(&ratio - self.pos_margin), &positive, weights.as_ref());
-        let (push, push_slope) = mean_of_active(&(self.neg_margin - &ratio), &negative, weights.as_ref());
-        let slope = pull_slope - push_slope;
+        let (pull, pull_grad) = mean_of_active(&(&ratio - self.pos_margin), &pairs.positive, weights.as_ref());
+        let (push, push_grad) = mean_of_active(&(self.neg_margin - &ratio), &pairs.negative, weights.as_ref());
+        let grad = pull_grad - push_grad;
         let mut value = &pull + &push;
-        // d = noise/signal: by the noise 1/signal, by the anchor's own signal -d/signal.
-        let by_noise = &slope / &floored;
-        let by_signal = -(&by_noise * ratio).sum_dim_intlist(1, true, None) * signal.gt(LEAST_SIGNAL);
+        // d = noise/signal: its derivative by the noise is 1/signal, by the anchor's signal -d/signal.
+        let by_noise = &grad / &floored;
+        let by_signal = -(&by_noise * ratio).sum_dim_intlist(1, true, None) * signal.gt(MIN_SIGNAL);
         let by_centred =
             gradient_of_squared_distances(&centred, &by_noise) / degrees + &centred * (by_signal * (2.0 / degrees));
         let mut gradient = &by_centred - by_centred.mean_dim(1, true, None);
         if self.regularizer > 0.0 {
             let sums = x.sum_dim_intlist(1, true, None);
-            let share = match &rows {
-                Some(w) => (w / not_zero(&w.sum(None))).unsqueeze(1) * self.regularizer,
+            let share = match embeddings.weights(batch) {
+                Some(w) => (&w / not_zero(&w.sum(None))).unsqueeze(1) * self.regularizer,
                 None => sums.full_like(self.regularizer / batch.size() as f64),
             };
             value += (sums.abs() * &share).sum(None);
@@ -76,7 +90,7 @@ impl Loss for Snr {
         }
         log.scalar("positive_gap", || pull);
         log.scalar("negative_gap", || push);
-        Ok(embeddings.loss(&value, &gradient))
+        embeddings.loss(&value, &gradient)
     }
 
     fn check(&self) -> Result<()> {
@@ -91,8 +105,8 @@ impl Loss for Snr {
             advice.push(Advice::new(
                 "neg_margin",
                 format!(
-                    "negatives never repel with `neg_margin = {}`: the distance is never below 0, so everything may \
-                     collapse into one point; use `pos_margin = 0` and `neg_margin = 1`",
+                    "negatives never repel with `neg_margin = {}`: the distance is never below 0, so all embeddings \
+                     may collapse into one point; use `pos_margin = 0` and `neg_margin = 1`",
                     self.neg_margin
                 ),
             ));
@@ -100,11 +114,14 @@ impl Loss for Snr {
         if self.pos_margin >= 4.0 {
             advice.push(Advice::new(
                 "pos_margin",
-                "positives hardly ever attract: the distance of unit vectors of zero mean is at most 4; 0 is usual",
+                "positives hardly ever attract: the distance of unit vectors of zero mean is at most 4; use 0",
             ));
         }
         if data.embedding_size == 1 {
-            advice.push(Advice::new("", "an embedding of one number has no variance, so the loss has no meaning"));
+            advice.push(Advice::new(
+                "",
+                "an embedding of size 1 has no variance, so the loss is undefined; use a larger embedding",
+            ));
         }
         advice
     }

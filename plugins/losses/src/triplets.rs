@@ -1,14 +1,19 @@
-//! Means over the triplets of a batch.
+//! Triplets of a batch and means over them.
 
-use crate::masks::Masks;
-use crate::means::not_zero;
+use curricle_sdk::PairMasks;
+use curricle_sdk::gradients::not_zero;
 use tch::{Device, Kind, Tensor};
 
-/// The triplets (anchor a, positive p, negative n) of a batch and what they count: `w_a w_p w_n`.
+/// `[…]` indices below `size` as a boolean mask `[…, size]` with one true element each.
+pub fn one_hot(indices: &Tensor, size: i64) -> Tensor {
+    let columns = Tensor::arange(size, (indices.kind(), indices.device()));
+    indices.unsqueeze(-1).eq_tensor(&columns)
+}
+
+/// The triplets (anchor a, positive p, negative n) of a batch with their weights `w_a w_p w_n`.
 ///
-/// A batch of P classes with K samples each has K-1 positives for every anchor, far fewer than
-/// rows, so each anchor's positives are listed in slots and one number per triplet is a tensor
-/// `[B, slots, B]` rather than `[B, B, B]`.
+/// In a batch of P classes with K samples each, an anchor has only K-1 positives. They are listed in slots, so a
+/// value per triplet is a tensor `[B, slots, B]` rather than `[B, B, B]`.
 #[derive(Debug)]
 pub struct Triplets {
     /// The positive in each slot, as a column `[B, slots]`, i64.
@@ -20,20 +25,20 @@ pub struct Triplets {
 }
 
 impl Triplets {
-    /// All triplets that can be formed of the pairs.
-    pub fn of(pairs: &Masks, weights: Option<&Tensor>, kind: Kind) -> Self {
-        let (positive, negative) = pairs.to_kind(kind);
-        let (ap, slots) = positive.topk(slots_needed(&positive), 1, true, true);
+    /// All triplets of the given pairs.
+    pub fn of(pairs: &PairMasks, weights: Option<&Tensor>, kind: Kind) -> Self {
+        let pairs = pairs.to_kind(kind);
+        let (ap, slots) = pairs.positive.topk(slots_needed(&pairs.positive), 1, true, true);
         match weights {
             Some(w) => {
-                let w_p = w.expand_as(&positive).gather(1, &slots, false);
-                Self { slots, ap: ap * w.unsqueeze(1) * w_p, an: negative * w }
+                let w_p = w.expand_as(&pairs.positive).gather(1, &slots, false);
+                Self { slots, ap: ap * w.unsqueeze(1) * w_p, an: pairs.negative * w }
             }
-            None => Self { slots, ap, an: negative },
+            None => Self { slots, ap, an: pairs.negative },
         }
     }
 
-    /// Of a number for each pair `[B, B]` that of each slot `[B, slots]`.
+    /// Selects the values of the slots `[B, slots]` from the values of all pairs `[B, B]`.
     pub fn of_slots(&self, pairs: &Tensor) -> Tensor {
         pairs.gather(1, &self.slots, false)
     }
@@ -53,35 +58,34 @@ impl Triplets {
         (terms * self.ap.unsqueeze(2)).sum_dim_intlist(1, false, None) * &self.an
     }
 
-    /// Sum of all triplets' weights.
+    /// Sum of the weights of all triplets.
     pub fn total(&self) -> Tensor {
         self.ap.sum_dim_intlist(1, false, None).dot(&self.an.sum_dim_intlist(1, false, None))
     }
 
-    /// Weighted sum of one number per triplet.
+    /// Weighted sum of one value per triplet.
     pub fn sum(&self, terms: &Tensor) -> Tensor {
         self.over_negatives(terms).sum(None)
     }
 
-    /// The weighted mean of a function of `d_ap - d_an`, and its derivative by the distances
-    /// `[B, B]`. `total` is the weight of the triplets the mean goes over, `slopes` the
-    /// function's derivative in each triplet.
-    pub fn mean(&self, values: &Tensor, slopes: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
+    /// The weighted mean of a function of `d_ap - d_an`, and its gradient with respect to the distances `[B, B]`.
+    /// `grads` is the function's derivative for each triplet, `total` the weight of the triplets in the mean.
+    pub fn mean(&self, values: &Tensor, grads: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
         let total = not_zero(total);
-        let slope = self.slope(&self.over_negatives(slopes), &self.over_positives(slopes));
-        (self.sum(values) / &total, slope / total)
+        let grad = self.grad(&self.over_negatives(grads), &self.over_positives(grads));
+        (self.sum(values) / &total, grad / total)
     }
 
-    /// The derivative by all distances `[B, B]`: `pulled` `[B, slots]` by those of the slots, less
-    /// `pushed` `[B, B]` by those of the negatives.
-    pub fn slope(&self, pulled: &Tensor, pushed: &Tensor) -> Tensor {
+    /// The gradient with respect to all distances `[B, B]`: `pulled` `[B, slots]` for those of the slots, minus
+    /// `pushed` `[B, B]` for those of the negatives.
+    pub fn grad(&self, pulled: &Tensor, pushed: &Tensor) -> Tensor {
         // A pair is positive or negative, and empty slots add 0: no element gets two terms.
         (-pushed).scatter_add_(1, &self.slots, pulled)
     }
 }
 
-/// The largest number of positives of an anchor. Looking it up is free on the CPU; elsewhere it
-/// would wait for the device, which has less trouble with empty slots.
+/// The largest number of positives of an anchor. Reading it is free on the CPU; on another device it would wait for
+/// the device, for which empty slots are cheaper.
 fn slots_needed(positive: &Tensor) -> i64 {
     match positive.device() {
         Device::Cpu => positive.sum_dim_intlist(1, false, None).max().int64_value(&[]).max(1),
@@ -98,7 +102,7 @@ mod tests {
         let labels = Tensor::from_slice(&[0i64, 1, 0, 1, 1, 2]);
         let same = labels.unsqueeze(1).eq_tensor(&labels);
         let positive = same.logical_and(&Tensor::eye(6, (Kind::Bool, Device::Cpu)).logical_not());
-        let triplets = Triplets::of(&Masks { positive, negative: same.logical_not() }, None, Kind::Double);
+        let triplets = Triplets::of(&PairMasks { positive, negative: same.logical_not() }, None, Kind::Double);
         assert_eq!(triplets.ap.size(), [6, 2]);
         let columns = Tensor::from_slice(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0]).expand([6, 6], false);
         let held = (triplets.of_slots(&columns) * &triplets.ap).sum_dim_intlist(1, false, None);

@@ -42,7 +42,7 @@ pub struct Args {
 
 /// Prints a table with one line per check.
 pub fn run(args: &Args) -> Result<()> {
-    let known: Vec<_> = curricle_sdk::Kind::ALL.into_iter().flat_map(conformance::names).collect();
+    let known: Vec<_> = curricle_sdk::ComponentKind::ALL.into_iter().flat_map(conformance::names).collect();
     if let Some(unknown) = args.except.iter().find(|name| !known.contains(&name.as_str())) {
         let mut known = known;
         known.sort_unstable();

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// Name of the plugin, its component and the new folder: lowercase letters, digits and `_`.
     name: String,
-    /// Kind of component.
+    /// ComponentKind of component.
     #[arg(long, value_enum, default_value = "loss")]
-    kind: Kind,
+    kind: ComponentKind,
     /// Programming language.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Lang,
@@ -27,18 +27,18 @@ pub struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum ComponentKind {
     Loss,
     Sampler,
     Weights,
 }
 
-impl From<Kind> for curricle_sdk::Kind {
-    fn from(kind: Kind) -> Self {
+impl From<ComponentKind> for curricle_sdk::ComponentKind {
+    fn from(kind: ComponentKind) -> Self {
         match kind {
-            Kind::Loss => Self::Loss,
-            Kind::Sampler => Self::Sampler,
-            Kind::Weights => Self::Weights,
+            ComponentKind::Loss => Self::Loss,
+            ComponentKind::Sampler => Self::Sampler,
+            ComponentKind::Weights => Self::Weights,
         }
     }
 }
@@ -56,7 +56,7 @@ macro_rules! template {
 }
 
 /// The files of a new plugin: path and text.
-fn files(kind: Kind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
+fn files(kind: ComponentKind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
     match lang {
         Lang::Rust => vec![
             ("Cargo.toml".into(), template!("rust/Cargo.toml")),
@@ -66,9 +66,9 @@ fn files(kind: Kind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
             (
                 "src/lib.rs".into(),
                 match kind {
-                    Kind::Loss => template!("rust/loss.rs"),
-                    Kind::Sampler => template!("rust/sampler.rs"),
-                    Kind::Weights => template!("rust/weights.rs"),
+                    ComponentKind::Loss => template!("rust/loss.rs"),
+                    ComponentKind::Sampler => template!("rust/sampler.rs"),
+                    ComponentKind::Weights => template!("rust/weights.rs"),
                 },
             ),
         ],
@@ -78,9 +78,9 @@ fn files(kind: Kind, lang: Lang, name: &str) -> Vec<(String, &'static str)> {
             (
                 format!("{name}.cpp"),
                 match kind {
-                    Kind::Loss => template!("cpp/loss.cpp"),
-                    Kind::Sampler => template!("cpp/sampler.cpp"),
-                    Kind::Weights => template!("cpp/weights.cpp"),
+                    ComponentKind::Loss => template!("cpp/loss.cpp"),
+                    ComponentKind::Sampler => template!("cpp/sampler.cpp"),
+                    ComponentKind::Weights => template!("cpp/weights.cpp"),
                 },
             ),
         ],
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn templates_have_no_unknown_placeholders() {
-        for kind in [Kind::Loss, Kind::Sampler, Kind::Weights] {
+        for kind in [ComponentKind::Loss, ComponentKind::Sampler, ComponentKind::Weights] {
             for lang in [Lang::Rust, Lang::Cpp] {
                 for (path, text) in files(kind, lang, "x") {
                     let left = ["@name@", "@Type@", "@sdk@", "@libtorch@", "@curricle@"]

@@ -4,7 +4,7 @@ use super::{PluginArgs, probe_loss, probe_weights};
 use crate::error::Result;
 use curricle_engine::device;
 use curricle_engine::{Registry, component_settings};
-use curricle_sdk::Kind;
+use curricle_sdk::ComponentKind;
 use std::path::PathBuf;
 
 /// Evaluate one component on tensors from a file, to compare it with a reference.
@@ -46,7 +46,7 @@ pub struct ProbeArgs {
 
 impl ProbeArgs {
     /// Sets the number of threads; returns the registry and the component's settings with defaults.
-    pub fn prepare(&self, kind: Kind) -> Result<(Registry, serde_json::Value)> {
+    pub fn prepare(&self, kind: ComponentKind) -> Result<(Registry, serde_json::Value)> {
         device::set_threads(self.threads)?;
         let registry = self.plugin.registry()?;
         let settings = component_settings(kind, &self.name, &self.sets, &registry)?;

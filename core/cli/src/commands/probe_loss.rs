@@ -4,7 +4,7 @@ use super::probe::ProbeArgs;
 use crate::error::Result;
 use crate::output;
 use curricle_engine::probe::loss::LossProbe;
-use curricle_sdk::Kind;
+use curricle_sdk::ComponentKind;
 use serde_json::json;
 
 /// Evaluate a loss and its gradients on one batch.
@@ -25,7 +25,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let ProbeArgs { name, input, output, seed, .. } = &args.probed;
-    let (registry, settings) = args.probed.prepare(Kind::Loss)?;
+    let (registry, settings) = args.probed.prepare(ComponentKind::Loss)?;
     let probed = LossProbe { name, settings: &settings, input, seed: *seed }.run(&registry, args.time)?;
     probed.write(output)?;
     for tensor in &probed.unused {

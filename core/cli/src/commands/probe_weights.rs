@@ -4,7 +4,7 @@ use super::probe::ProbeArgs;
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::probe::weights::{WeightsProbe, probe};
-use curricle_sdk::Kind;
+use curricle_sdk::ComponentKind;
 
 /// Run one weight update on embeddings from a file.
 ///
@@ -27,7 +27,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let ProbeArgs { name, input, output: file, seed, .. } = &args.probed;
-    let (registry, settings) = args.probed.prepare(Kind::Weights)?;
+    let (registry, settings) = args.probed.prepare(ComponentKind::Weights)?;
     let what = WeightsProbe { name, settings: &settings, input, output: file, lambda: args.lambda, seed: *seed };
     let scalars = probe(&what, &registry)?;
     let text = if args.json {

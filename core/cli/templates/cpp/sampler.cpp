@@ -1,4 +1,4 @@
-// The sampler `@name@`: every sample once in an epoch, shuffled.
+// The sampler `@name@`: every sample once per epoch, shuffled.
 
 #include "curricle.hpp"
 
@@ -16,7 +16,7 @@ struct @Type@ : curricle::Sampler {
   std::vector<std::vector<int64_t>> batches(const curricle::Epoch &epoch) const {
     std::vector<int64_t> ids(epoch.samples);
     std::iota(ids.begin(), ids.end(), 0);
-    // Of seed and epoch alone: a resumed run draws the same batches.
+    // Depends only on seed and epoch, so a resumed run draws the same batches.
     std::seed_seq seed{epoch.seed, epoch.epoch};
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(seed));
     std::vector<std::vector<int64_t>> all;

@@ -1,4 +1,4 @@
-// The weight scheme `@name@`: a sample counts as much as it lies near the centre of its class.
+// The weight scheme `@name@`: a sample's weight is its similarity to the centre of its class.
 
 #include "curricle.hpp"
 
@@ -24,11 +24,11 @@ struct @Type@ : curricle::Weights {
   }
 };
 
-CURRICLE_EXPORT(curricle::weights<@Type@>("@name@", "0.1.0", "weighs samples by their similarity to the centre", R"({
+CURRICLE_EXPORT(curricle::weights<@Type@>("@name@", "0.1.0", "weights by similarity to the class centre", R"({
   "type": "object",
   "additionalProperties": false,
   "properties": {
-    "threshold": { "description": "Similarity to the centre below which a sample does not count.", "type": "number",
+    "threshold": { "description": "Similarity to the centre below which the weight is 0.", "type": "number",
                    "minimum": -1.0, "maximum": 1.0, "default": 0.0 }
   }
 })"))

@@ -1,4 +1,4 @@
-//! Lets the tests find libtorch. A plugin itself needs none of its own: the program has it.
+//! Lets the tests find libtorch. The plugin itself uses the libtorch of the program that loads it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,15 +1,15 @@
 //! The loss `@name@`: what it is and who proposed it.
 //!
 //! `mean_p (1 - S_p) + mean_n relu(S_n - m)` over positive pairs p and negative pairs n; a pair
-//! counts with the product of its weights.
+//! counts with `w_i w_j`.
 
 use curricle_sdk::prelude::*;
 
-/// Settings, as a recipe's `[loss]` has them.
+/// The settings in a recipe's `[loss]`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct @Type@ {
-    /// Similarity up to which negative pairs are left alone.
+    /// Margin m: negative pairs that are less similar have no loss.
     #[schemars(range(min = -1.0, max = 1.0))]
     margin: f64,
 }
@@ -22,11 +22,9 @@ impl Default for @Type@ {
 
 impl Loss for @Type@ {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
-        let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.weights_or_ones());
-        let w = w.unsqueeze(1) * w.unsqueeze(0);
-        let mean = |terms: Tensor, w: Tensor| (terms * &w).sum(None) / w.sum(None).clamp_min(1e-12);
-        let attract = mean(1.0 - &s, &w * &pairs.positive);
-        let repel = mean((&s - self.margin).relu(), &w * &pairs.negative);
+        let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.pair_weights());
+        let attract = weighted_mean(&(1.0 - &s), &(pairs.positive * &w));
+        let repel = weighted_mean(&(s - self.margin).relu(), &(pairs.negative * w));
         log.scalar("attract", || attract.shallow_clone());
         Ok(attract + repel)
     }

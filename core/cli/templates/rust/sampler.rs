@@ -1,9 +1,9 @@
-//! The sampler `@name@`: every sample once in an epoch, shuffled.
+//! The sampler `@name@`: every sample once per epoch, shuffled.
 
 use curricle_sdk::prelude::*;
 use curricle_sdk::rand::seq::SliceRandom;
 
-/// Settings, as a recipe's `[sampler]` has them.
+/// The settings in a recipe's `[sampler]`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct @Type@ {
@@ -21,7 +21,7 @@ impl Default for @Type@ {
 impl Sampler for @Type@ {
     fn batches(&self, epoch: &Epoch) -> Result<Vec<Vec<i64>>> {
         let mut ids: Vec<i64> = (0..epoch.labels.len() as i64).collect();
-        // A stream of its own for each epoch: a resumed run draws the same batches.
+        // One stream per epoch, so a resumed run draws the same batches.
         ids.shuffle(&mut rng::stream(epoch.seed, "@name@", epoch.epoch, 0));
         Ok(ids.chunks(self.size).map(<[i64]>::to_vec).collect())
     }

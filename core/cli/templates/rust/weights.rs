@@ -1,12 +1,12 @@
-//! The weight scheme `@name@`: a sample counts as much as it lies near the centre of its class.
+//! The weight scheme `@name@`: a sample's weight is its similarity to the centre of its class.
 
 use curricle_sdk::prelude::*;
 
-/// Settings, as a recipe's `[weights]` has them.
+/// The settings in a recipe's `[weights]`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct @Type@ {
-    /// Cosine similarity to the centre below which a sample does not count at all.
+    /// Cosine similarity to the centre below which the weight is 0.
     #[schemars(range(min = -1.0, max = 1.0))]
     threshold: f64,
 }
@@ -31,7 +31,7 @@ impl WeightScheme for @Type@ {
     }
 }
 
-register_weights!("@name@", @Type@, "weighs samples by their similarity to the centre of their class");
+register_weights!("@name@", @Type@, "weights by similarity to the class centre");
 curricle_sdk::export_plugin!();
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     use curricle_sdk::{LossInfo, serde_json};
 
     #[test]
-    fn a_sample_far_from_its_class_counts_less() {
+    fn a_sample_far_from_its_class_has_a_smaller_weight() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 0.0, 0.0, 1.0]).view([3, 2]);
         let round = Round {
             round: 1,

@@ -4,7 +4,7 @@ use crate::data::Split;
 use crate::run::FinishedRun;
 use crate::train::check_weights;
 use crate::{Error, Result};
-use curricle_sdk::{Kind, LossInfo, Round, Shape, WeightUpdate, guard};
+use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightUpdate, guard};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
@@ -83,7 +83,7 @@ pub fn of_run(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name
 
 /// One late-round update of the given scheme on the final embeddings.
 fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<WeightUpdate> {
-    let failed = |source| Error::Component { kind: Kind::Weights, name: scheme_name.into(), source };
+    let failed = |source| Error::Component { kind: ComponentKind::Weights, name: scheme_name.into(), source };
     let recipe = &run.experiment.recipe;
     let scheme = run.experiment.registry.weights(scheme_name, &json!({})).map_err(failed)?;
     let shape = Shape {
@@ -91,8 +91,12 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
         samples: split.len() as i64,
         embedding: recipe.embedding.size,
     };
-    let declared =
-        crate::train::Declared::create(scheme.tensors(&shape), recipe.seed, Kind::Weights, embeddings.device());
+    let declared = crate::train::Declared::create(
+        scheme.tensors(&shape),
+        recipe.seed,
+        ComponentKind::Weights,
+        embeddings.device(),
+    );
     let round = Round {
         round: LATE_ROUND,
         rounds: LATE_ROUND,

@@ -3,7 +3,7 @@
 use super::{NotPassed, Subject};
 use crate::train::components::check_specs;
 use crate::train::{Declared, check_loss};
-use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
+use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 

@@ -16,7 +16,7 @@ mod weights;
 
 use crate::registry::RegisteredComponent;
 use curricle_recipe::settings_of;
-use curricle_sdk::{Component, Kind, guard};
+use curricle_sdk::{Component, ComponentKind, guard};
 use serde::Serialize;
 use serde_json::Value;
 use tch::Device;
@@ -123,18 +123,18 @@ fn verdict(function: CheckFn, subject: &Subject) -> Verdict {
 }
 
 /// The names of all checks of a kind, in order.
-pub fn names(kind: Kind) -> Vec<&'static str> {
+pub fn names(kind: ComponentKind) -> Vec<&'static str> {
     suite(kind).into_iter().map(|(name, _)| name).collect()
 }
 
-fn suite(kind: Kind) -> Vec<(&'static str, CheckFn)> {
+fn suite(kind: ComponentKind) -> Vec<(&'static str, CheckFn)> {
     let mut all: Vec<(&'static str, CheckFn)> = vec![
         ("settings", settings::defaults_are_accepted),
         ("schema", settings::schema_describes_every_setting),
         ("wrong types", settings::wrong_types_are_refused),
     ];
     match kind {
-        Kind::Loss => all.extend([
+        ComponentKind::Loss => all.extend([
             ("value", loss::value_is_as_demanded as CheckFn),
             ("same twice", loss::same_result_twice),
             ("inputs untouched", loss::inputs_are_left_alone),
@@ -148,14 +148,14 @@ fn suite(kind: Kind) -> Vec<(&'static str, CheckFn)> {
             ("device", device::stays_on_the_device),
             ("synchronisation", device::does_not_wait_for_the_device),
         ]),
-        Kind::Sampler => all.extend([
+        ComponentKind::Sampler => all.extend([
             ("batches", sampler::batches_are_usable as CheckFn),
             ("same twice", sampler::same_answer_twice),
             ("batch size", sampler::batch_size_is_true),
             ("edge data", sampler::edge_data_does_not_panic),
             ("leaks", leaks::sampler_leaks_nothing),
         ]),
-        Kind::Weights => all.extend([
+        ComponentKind::Weights => all.extend([
             ("weights", weights::weights_are_usable as CheckFn),
             ("same twice", weights::same_answer_twice),
             ("uniform", weights::uniform_is_true),

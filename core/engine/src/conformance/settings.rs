@@ -1,7 +1,7 @@
 //! Checks of settings and their schema.
 
 use super::{NotPassed, Subject, batches, fail, sampler, weights};
-use curricle_sdk::{Epoch, Error, Kind, guard};
+use curricle_sdk::{ComponentKind, Epoch, Error, guard};
 use serde_json::{Map, Value, json};
 
 fn properties(subject: &Subject) -> Map<String, Value> {
@@ -39,17 +39,17 @@ pub fn defaults_are_accepted(subject: &Subject) -> Result<(), NotPassed> {
 /// The output of an instance on test data, for comparison.
 fn behaviour(subject: &Subject) -> Result<Vec<u64>, NotPassed> {
     match subject.component.kind {
-        Kind::Loss => {
+        ComponentKind::Loss => {
             let loss = batches::make(subject)?;
             let value = batches::Case::usual(loss.as_ref(), 0)?.value(loss.as_ref())?;
             Ok(vec![value.double_value(&[]).to_bits()])
         }
-        Kind::Sampler => {
+        ComponentKind::Sampler => {
             let (sampler, labels) = (sampler::make(subject)?, sampler::labels());
             let batches = guard(|| sampler.batches(&Epoch { labels: &labels, seed: 0, epoch: 0 }))?;
             Ok(batches.concat().into_iter().map(|id| id as u64).collect())
         }
-        Kind::Weights => {
+        ComponentKind::Weights => {
             let update = weights::WeightedData::usual().update(weights::make(subject)?.as_ref())?;
             Ok(update.weights.into_iter().map(f64::to_bits).collect())
         }
@@ -88,9 +88,9 @@ pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), NotPassed> {
         settings[&name] = wrong;
         let factory = subject.component.factory;
         let made = guard(|| match subject.component.kind {
-            Kind::Loss => factory.loss(&settings).map(drop),
-            Kind::Sampler => factory.sampler(&settings).map(drop),
-            Kind::Weights => factory.weights(&settings).map(drop),
+            ComponentKind::Loss => factory.loss(&settings).map(drop),
+            ComponentKind::Sampler => factory.sampler(&settings).map(drop),
+            ComponentKind::Weights => factory.weights(&settings).map(drop),
         });
         match made {
             Ok(()) => return fail(format!("setting `{name}` of the wrong type is accepted")),

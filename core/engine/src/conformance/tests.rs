@@ -45,8 +45,13 @@ static FACTORY: LossFactory<Attract> = LossFactory::new();
 
 fn failures(mistake: &str) -> Vec<&'static str> {
     let factory: &'static dyn Factory = &FACTORY;
-    let component =
-        Component { kind: curricle_sdk::Kind::Loss, name: "attract", version: "0", summary: "for tests", factory };
+    let component = Component {
+        kind: curricle_sdk::ComponentKind::Loss,
+        name: "attract",
+        version: "0",
+        summary: "for tests",
+        factory,
+    };
     let sets = if mistake.is_empty() { vec![] } else { vec![format!("mistake={mistake}")] };
     let report = check(&component, &sets, Device::Cpu);
     report.failed().map(|check| check.check).collect()

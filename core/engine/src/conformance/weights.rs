@@ -4,7 +4,7 @@ use super::batches::unit;
 use super::{NotPassed, Subject, fail, skip};
 use crate::train::components::check_specs;
 use crate::train::{Declared, check_weights};
-use curricle_sdk::{Error, Kind as ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
+use curricle_sdk::{ComponentKind, Error, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
 use rand::RngExt;
 use serde_json::json;
 use tch::{Device, Kind, Tensor};

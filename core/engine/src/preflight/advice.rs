@@ -3,7 +3,7 @@
 use super::groups;
 use crate::method::Method;
 use curricle_recipe::{DataRecipe, EvalOn, Problem, Recipe, Written};
-use curricle_sdk::{Advice, DataFacts, Kind, LossInfo, guard};
+use curricle_sdk::{Advice, ComponentKind, DataFacts, LossInfo, guard};
 
 /// Warnings of components and about parameter groups. Without `facts` about the data only what the
 /// recipe says of it is known.
@@ -36,9 +36,9 @@ fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
 fn components(recipe: &Recipe, method: &Method, facts: &DataFacts) -> Vec<Advice> {
     let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let asked = [
-        (Kind::Loss, guard(|| Ok(method.loss.advice(facts)))),
-        (Kind::Sampler, guard(|| Ok(method.sampler.advice(facts)))),
-        (Kind::Weights, guard(|| Ok(method.weights.advice(facts, &loss)))),
+        (ComponentKind::Loss, guard(|| Ok(method.loss.advice(facts)))),
+        (ComponentKind::Sampler, guard(|| Ok(method.sampler.advice(facts)))),
+        (ComponentKind::Weights, guard(|| Ok(method.weights.advice(facts, &loss)))),
     ];
     let mut found = Vec::new();
     for (kind, answer) in asked {
@@ -50,6 +50,6 @@ fn components(recipe: &Recipe, method: &Method, facts: &DataFacts) -> Vec<Advice
     found
 }
 
-fn below(kind: Kind, path: &str) -> String {
+fn below(kind: ComponentKind, path: &str) -> String {
     if path.is_empty() { format!("{kind}.name") } else { format!("{kind}.{path}") }
 }

@@ -4,7 +4,7 @@ use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
 use crate::train::components::{Declared, check_specs};
 use crate::{Error, Result};
-use curricle_sdk::{Batch, Kind as ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
+use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -33,7 +33,7 @@ pub struct WeightsProbe<'a> {
 /// result). Returns the scalars that the scheme would log.
 pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f64)>> {
     let component =
-        |source| Error::Component { kind: curricle_sdk::Kind::Weights, name: what.name.to_string(), source };
+        |source| Error::Component { kind: curricle_sdk::ComponentKind::Weights, name: what.name.to_string(), source };
     if what.lambda.is_some_and(|lambda| !lambda.is_finite() || lambda < 0.0) {
         return Err(Error::Usage("`--lambda` must be a finite number of at least 0".into()));
     }
@@ -52,7 +52,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
     };
     let specs = scheme.tensors(&shape);
     check_specs(&specs)?;
-    let declared = Declared::create(specs, what.seed, curricle_sdk::Kind::Weights, Device::Cpu);
+    let declared = Declared::create(specs, what.seed, curricle_sdk::ComponentKind::Weights, Device::Cpu);
     scheme.update(&Round {
         round: 1,
         rounds: 1,

@@ -4,7 +4,7 @@ use crate::backbone::standard_normal;
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{Init, Kind, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
+use curricle_sdk::{ComponentKind, Init, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
 use std::sync::Arc;
 use tch::{Device, Tensor};
 
@@ -44,15 +44,16 @@ impl Components {
                 Ok(Declared::create(specs, seed, kind, device))
             })
         };
-        let loss_tensors = declare(&|| made.loss.tensors(shape), Kind::Loss).map_err(named(Kind::Loss, loss))?;
-        let weights_tensors =
-            declare(&|| made.weights.tensors(shape), Kind::Weights).map_err(named(Kind::Weights, weights))?;
+        let loss_tensors =
+            declare(&|| made.loss.tensors(shape), ComponentKind::Loss).map_err(named(ComponentKind::Loss, loss))?;
+        let weights_tensors = declare(&|| made.weights.tensors(shape), ComponentKind::Weights)
+            .map_err(named(ComponentKind::Weights, weights))?;
         Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })
     }
 }
 
 /// Adds the component to an error, for use with `map_err`.
-pub(crate) fn named(kind: Kind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
+pub(crate) fn named(kind: ComponentKind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
     let name = name.to_string();
     move |source| Error::Component { kind, name, source }
 }
@@ -79,7 +80,7 @@ pub(crate) fn check_specs(specs: &[TensorSpec]) -> curricle_sdk::Result<()> {
 impl Declared {
     /// Creates the declared tensors. Each has a separate random stream, so its initial values depend
     /// only on the seed and its name.
-    pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: Kind, device: Device) -> Self {
+    pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: ComponentKind, device: Device) -> Self {
         let mut tensors = Tensors::default();
         for spec in &specs {
             let count = spec.shape.iter().product::<i64>();
@@ -107,7 +108,7 @@ mod tests {
             TensorSpec::trainable("proxies", [50, 40], Init::Normal { std: 0.5 }),
             TensorSpec::state("age", [1], Init::Constant(3.0)),
         ];
-        let make = |seed| Declared::create(specs.clone(), seed, Kind::Loss, Device::Cpu).tensors;
+        let make = |seed| Declared::create(specs.clone(), seed, ComponentKind::Loss, Device::Cpu).tensors;
         let tensors = make(1);
         let proxies = tensors.get("proxies");
         assert!(proxies.requires_grad() && !tensors.get("age").requires_grad());

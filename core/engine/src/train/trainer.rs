@@ -14,7 +14,7 @@ use crate::stop::StopSignal;
 use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_recipe::{Precision, Recipe};
-use curricle_sdk::{Batch, Epoch, Kind, Log, guard, rng};
+use curricle_sdk::{Batch, ComponentKind, Epoch, Log, guard, rng};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tch::{Device, Tensor};
@@ -123,7 +123,7 @@ impl<'a> Trainer<'a> {
     /// The batches of the current epoch, checked.
     pub fn batches(&self) -> Result<Vec<Vec<i64>>> {
         let epoch = Epoch { labels: &self.data.labels, seed: self.recipe.seed, epoch: self.epoch };
-        let failed = |source| named(Kind::Sampler, &self.recipe.sampler.name)(source);
+        let failed = |source| named(ComponentKind::Sampler, &self.recipe.sampler.name)(source);
         let batches = guard(|| self.components.sampler.batches(&epoch)).map_err(failed)?;
         check_batches(&batches, self.data.labels.len()).map_err(|m| failed(curricle_sdk::Error::other(m)))?;
         Ok(batches)
@@ -209,7 +209,7 @@ impl<'a> Trainer<'a> {
             check_log(&log)?;
             Ok(loss)
         });
-        let loss = loss.map_err(named(Kind::Loss, &self.recipe.loss.name))?;
+        let loss = loss.map_err(named(ComponentKind::Loss, &self.recipe.loss.name))?;
         stopwatch.count(Phase::Loss, times);
 
         let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
@@ -272,7 +272,7 @@ impl<'a> Trainer<'a> {
                 _ => "Try a lower `optimizer.lr`, or set `train.clip_norm`",
             }
         );
-        Err(named(Kind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
+        Err(named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::components::{Components, named};
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{Kind, LossInfo, Round, WeightUpdate, guard};
+use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate, guard};
 use tch::{Device, Tensor};
 
 /// The weight of every training sample, on the host for the scheme and on the device for losses.
@@ -61,9 +61,10 @@ pub fn update(
         loss: LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings },
         age: None,
     };
-    let update = guard(|| components.weights.update(&round)).map_err(named(Kind::Weights, &recipe.weights.name))?;
+    let update =
+        guard(|| components.weights.update(&round)).map_err(named(ComponentKind::Weights, &recipe.weights.name))?;
     check(&update, labels.len()).map_err(|message| Error::Component {
-        kind: Kind::Weights,
+        kind: ComponentKind::Weights,
         name: recipe.weights.name.clone(),
         source: curricle_sdk::Error::other(message),
     })?;

@@ -3,7 +3,7 @@
 use super::{GOOD, load, write};
 use curricle_engine::{Error, Registry, component_settings};
 use curricle_recipe::{self as recipe, Catalogue, DataRecipe, Schema, listings};
-use curricle_sdk::Kind;
+use curricle_sdk::ComponentKind;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use serde_json::json;
@@ -110,13 +110,13 @@ fn feature_backbones_are_refused_for_images() {
 fn component_settings_are_validated_like_a_recipe() {
     let settings = |sets: &[&str]| {
         let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
-        component_settings(Kind::Loss, "springs", &sets, &Registry::built_in())
+        component_settings(ComponentKind::Loss, "springs", &sets, &Registry::built_in())
     };
     let expected = json!({ "alpha": 3.0, "low": 0.9, "high": 0.1, "mining": "all", "bins": 10 });
     assert_eq!(settings(&["alpha=3"]).unwrap(), expected);
     let message = settings(&["alpah=3"]).unwrap_err().to_string();
     assert_eq!(message, "unknown setting `alpah` in `[loss]`");
-    let unknown = component_settings(Kind::Loss, "spring", &[], &Registry::built_in()).unwrap_err();
+    let unknown = component_settings(ComponentKind::Loss, "spring", &[], &Registry::built_in()).unwrap_err();
     assert!(matches!(unknown, Error::Usage(_)) && unknown.to_string().contains("did you mean `springs`?"));
 }
 

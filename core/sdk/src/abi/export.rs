@@ -1,16 +1,14 @@
-//! The library's side: Rust components as C types.
+//! The library's side: Rust components as C records.
 //!
-//! [`export_plugin!`](crate::export_plugin) puts the symbol into a `cdylib`. `inventory` is per
-//! binary image, so a library sees its own components only, and the same `register_loss!` line
-//! serves components that are linked in and components that are loaded.
+//! [`export_plugin!`](crate::export_plugin) adds the symbol to a `cdylib`. `inventory` is per binary image, so a
+//! library sees only its own components, and `register_loss!` works for built-in and for loaded components.
 
 use super::*;
 use crate::{Error, Result, guard, registered};
 use std::mem::ManuallyDrop;
 use tch::Tensor;
 
-/// Exports the components registered in this library. Goes into the crate root of a `cdylib`,
-/// once:
+/// Exports the components registered in this library. Use it once, in the crate root of a `cdylib`:
 ///
 /// ```ignore
 /// curricle_sdk::export_plugin!();
@@ -23,8 +21,8 @@ macro_rules! export_plugin {
             "a curricle plugin must be built with `panic = \"unwind\"`, so that a panic ends a run and not the program"
         );
 
-        /// What curricle looks for in a plugin.
-        // SAFETY: the name is curricle's own, and only a leaf `cdylib` exports it.
+        /// The symbol that curricle looks up in a plugin.
+        // SAFETY: the name is reserved for curricle, and only a leaf `cdylib` exports it.
         #[unsafe(no_mangle)]
         pub static CURRICLE_PLUGIN_V1: $crate::abi::Plugin = $crate::abi::export::PLUGIN;
     };
@@ -45,11 +43,11 @@ pub const PLUGIN: Plugin = Plugin {
 
 extern "C" fn visit(host: *const Host, visitor: ComponentSink, error: ErrorSink) -> Status {
     shield(error, || {
-        // SAFETY: the host passes a valid pointer, to something that lives as long as the process.
+        // SAFETY: the host passes a pointer that is valid until the process ends.
         let host = unsafe { *host };
         crate::host::set_log_sink(move |level, line| (host.log)(level as u32, Str::new(line)));
         for component in registered() {
-            // Leaked: the host keeps the pointer for the life of the process.
+            // Leaked: the host keeps the pointer until the process ends.
             let record: &'static Component = Box::leak(Box::new(describe(component)));
             (visitor.component)(visitor.context, record);
         }
@@ -60,9 +58,9 @@ extern "C" fn visit(host: *const Host, visitor: ComponentSink, error: ErrorSink)
 /// A registered component as a C record.
 pub fn describe(component: &'static crate::Component) -> Component {
     let (destroy, table): (extern "C" fn(*mut c_void), *const c_void) = match component.kind {
-        crate::Kind::Loss => (destroy::<dyn crate::Loss>, (&raw const LOSS).cast()),
-        crate::Kind::Sampler => (destroy::<dyn crate::Sampler>, (&raw const SAMPLER).cast()),
-        crate::Kind::Weights => (destroy::<dyn crate::WeightScheme>, (&raw const WEIGHTS).cast()),
+        crate::ComponentKind::Loss => (destroy::<dyn crate::Loss>, (&raw const LOSS).cast()),
+        crate::ComponentKind::Sampler => (destroy::<dyn crate::Sampler>, (&raw const SAMPLER).cast()),
+        crate::ComponentKind::Weights => (destroy::<dyn crate::WeightScheme>, (&raw const WEIGHTS).cast()),
     };
     Component {
         size: size_of::<Component>(),
@@ -95,7 +93,7 @@ static WEIGHTS: WeightsTable = WeightsTable {
     advice: weights_advice,
 };
 
-/// Runs `work`; its error or panic goes to the sink and never across the boundary.
+/// Runs `work`; its error or panic goes to the sink and never crosses the boundary.
 fn shield(sink: ErrorSink, work: impl FnOnce() -> Result<()>) -> Status {
     let Err(error) = guard(work) else { return OK };
     let (code, path, message) = match error {
@@ -133,20 +131,20 @@ extern "C" fn create(data: *const c_void, settings: Str, instance: *mut *mut c_v
         let settings = serde_json::from_str(&text).map_err(|e| Error::other(e.to_string()))?;
         // A thin pointer to a fat one: only thin pointers cross.
         let made: *mut c_void = match component.kind {
-            crate::Kind::Loss => Box::into_raw(Box::new(component.factory.loss(&settings)?)).cast(),
-            crate::Kind::Sampler => Box::into_raw(Box::new(component.factory.sampler(&settings)?)).cast(),
-            crate::Kind::Weights => Box::into_raw(Box::new(component.factory.weights(&settings)?)).cast(),
+            crate::ComponentKind::Loss => Box::into_raw(Box::new(component.factory.loss(&settings)?)).cast(),
+            crate::ComponentKind::Sampler => Box::into_raw(Box::new(component.factory.sampler(&settings)?)).cast(),
+            crate::ComponentKind::Weights => Box::into_raw(Box::new(component.factory.weights(&settings)?)).cast(),
         };
-        // SAFETY: the host passes a place to write to.
+        // SAFETY: the host passes a valid output pointer.
         unsafe { *instance = made };
         Ok(())
     })
 }
 
 extern "C" fn destroy<T: ?Sized>(instance: *mut c_void) {
-    // A panic in a destructor has nowhere to be reported.
+    // A panic in a destructor cannot be reported.
     let _ = guard(|| {
-        // SAFETY: made by `create` from a `Box<Box<T>>` of this kind and not used again.
+        // SAFETY: `create` made it from a `Box<Box<T>>` of this kind, and it is not used again.
         drop(unsafe { Box::from_raw(instance.cast::<Box<T>>()) });
         Ok(())
     });
@@ -157,20 +155,20 @@ extern "C" fn destroy<T: ?Sized>(instance: *mut c_void) {
 /// # Safety
 /// `instance` must come from `create` of a component of this kind and not have been destroyed.
 unsafe fn instance<'a, T: ?Sized>(instance: *const c_void) -> &'a T {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller's obligation.
     unsafe { &*instance.cast::<Box<T>>() }
 }
 
-/// A borrowed tensor as one of ours.
+/// A new handle to a borrowed tensor.
 ///
 /// # Safety
 /// `tensor` must be a live `at::Tensor*`.
 unsafe fn borrow(tensor: *mut C_tensor) -> Tensor {
-    // SAFETY: makes another handle to the same tensor; the caller keeps its own.
+    // SAFETY: creates another handle to the same tensor; the caller keeps its own.
     unsafe { Tensor::clone_from_ptr(tensor) }
 }
 
-/// Hands a tensor over to the other side.
+/// Transfers ownership of a tensor to the other side.
 fn hand_over(tensor: Tensor) -> *mut C_tensor {
     ManuallyDrop::new(tensor).as_mut_ptr()
 }
@@ -179,9 +177,9 @@ fn hand_over(tensor: Tensor) -> *mut C_tensor {
 /// As for [`slice()`] and [`borrow`].
 unsafe fn named_tensors(tensors: *const NamedTensor, count: usize) -> Result<crate::Tensors> {
     let mut all = crate::Tensors::default();
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     for named in unsafe { slice(tensors, count) } {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let (name, tensor) = unsafe { (named.name.read("the name of a tensor")?, borrow(named.tensor)) };
         all.insert(name, tensor);
     }
@@ -191,7 +189,7 @@ unsafe fn named_tensors(tensors: *const NamedTensor, count: usize) -> Result<cra
 /// # Safety
 /// `shape` must be valid.
 unsafe fn shape_of(shape: *const Shape) -> crate::Shape {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller's obligation.
     let Shape { classes, samples, embedding, .. } = unsafe { *shape };
     crate::Shape { classes, samples, embedding }
 }
@@ -226,9 +224,9 @@ fn advise(advice: Vec<crate::Advice>, sink: AdviceSink) {
 /// # Safety
 /// `data` must be valid for `'a`.
 unsafe fn facts<'a>(data: *const DataFacts) -> crate::DataFacts<'a> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller's obligation.
     let data = unsafe { *data };
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller's obligation.
     let class_sizes = unsafe { slice(data.class_sizes, data.classes) };
     crate::DataFacts { class_sizes, embedding_size: data.embedding_size, batch_size: data.batch_size }
 }
@@ -274,7 +272,7 @@ extern "C" fn loss_forward(
         for (name, scalar) in log.into_scalars() {
             (sink.scalar)(sink.context, Str::new(&name), hand_over(scalar));
         }
-        // SAFETY: the host passes a place to write to.
+        // SAFETY: the host passes a valid output pointer.
         unsafe { *out = hand_over(value) };
         Ok(())
     })
@@ -304,7 +302,7 @@ extern "C" fn sampler_batches(this: *const c_void, epoch: *const Epoch, sink: Ba
 
 extern "C" fn sampler_batch_size(this: *const c_void, size: *mut usize, error: ErrorSink) -> Status {
     shield(error, || {
-        // SAFETY: the host passes an instance of a sampler and a place to write to.
+        // SAFETY: the host passes an instance of a sampler and a valid output pointer.
         unsafe { *size = instance::<dyn crate::Sampler>(this).batch_size() };
         Ok(())
     })
@@ -373,7 +371,7 @@ extern "C" fn weights_update(this: *const c_void, round: *const Round, sink: Wei
 
 extern "C" fn weights_needs_embeddings(this: *const c_void, answer: *mut u32, error: ErrorSink) -> Status {
     shield(error, || {
-        // SAFETY: the host passes an instance of a weight scheme and a place to write to.
+        // SAFETY: the host passes an instance of a weight scheme and a valid output pointer.
         unsafe { *answer = u32::from(instance::<dyn crate::WeightScheme>(this).needs_embeddings()) };
         Ok(())
     })
@@ -381,7 +379,7 @@ extern "C" fn weights_needs_embeddings(this: *const c_void, answer: *mut u32, er
 
 extern "C" fn weights_is_uniform(this: *const c_void, answer: *mut u32, error: ErrorSink) -> Status {
     shield(error, || {
-        // SAFETY: the host passes an instance of a weight scheme and a place to write to.
+        // SAFETY: the host passes an instance of a weight scheme and a valid output pointer.
         unsafe { *answer = u32::from(instance::<dyn crate::WeightScheme>(this).is_uniform()) };
         Ok(())
     })

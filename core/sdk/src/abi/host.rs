@@ -1,11 +1,11 @@
 //! The host's side: C records of a library as ordinary components.
 
 use super::*;
-use crate::{Advice, Error, Factory, Init, Kind, Loss, Result, Sampler, Tensors, WeightScheme, WeightUpdate};
+use crate::{Advice, ComponentKind, Error, Factory, Init, Loss, Result, Sampler, Tensors, WeightScheme, WeightUpdate};
 use serde_json::Value;
 use tch::Tensor;
 
-/// What the host offers; libraries keep a copy.
+/// What the host offers to libraries, which copy it.
 pub static HOST: Host = Host { size: size_of::<Host>(), log: log_line };
 
 extern "C" fn log_line(level: u32, line: Str) {
@@ -18,7 +18,7 @@ extern "C" fn log_line(level: u32, line: Str) {
     crate::host::log_line(level, &unsafe { line.read_lossy() });
 }
 
-/// Asks a library for its components, as records like those of built-in ones.
+/// The components of a library, as the same records that built-in ones have.
 ///
 /// # Safety
 /// `plugin` must be the symbol of a library that stays loaded, and its header (magic, ABI version,
@@ -31,7 +31,7 @@ pub unsafe fn components(plugin: &Plugin) -> Result<Vec<crate::Component>> {
     let mut records: Vec<*const Component> = Vec::new();
     let sink = ComponentSink { context: (&raw mut records).cast(), component: collect };
     call(|error| (plugin.visit)(&raw const HOST, sink, error))?;
-    // SAFETY: the library showed them, and stays loaded.
+    // SAFETY: they come from the library, which stays loaded.
     records.into_iter().map(|record| unsafe { component(record) }).collect()
 }
 
@@ -41,25 +41,24 @@ pub unsafe fn components(plugin: &Plugin) -> Result<Vec<crate::Component>> {
 /// `record` must be null or point to a record that lives as long as the process.
 pub unsafe fn component(record: *const Component) -> Result<crate::Component> {
     if record.is_null() {
-        return Err(Error::other("showed a null component"));
+        return Err(Error::other("registered a null component"));
     }
     // SAFETY: `size` is the first field of every version of the record.
     let size = unsafe { record.cast::<usize>().read() };
     if size < size_of::<Component>() {
         return Err(Error::other(format!(
-            "showed a component record of {size} bytes; {} are needed",
+            "registered a component record of {size} bytes; {} are needed",
             size_of::<Component>()
         )));
     }
-    // A forgotten field of a C++ record is null, and a null function must not become a Rust
-    // function pointer: look at the bare words first. Words 10 to 13 are schema, create, destroy
-    // and table.
+    // A missing field of a C++ record is null, and a null function must not become a Rust function pointer: check
+    // the raw words first. Words 10 to 13 are schema, create, destroy and table.
     // SAFETY: the record has at least as many words.
     let words = unsafe { std::slice::from_raw_parts(record.cast::<usize>(), size_of::<Component>() / 8) };
     if words[10..14].contains(&0) {
-        return Err(Error::other("showed a component with a null function or table"));
+        return Err(Error::other("registered a component with a null function or table"));
     }
-    // SAFETY: not null, large enough, functions present, and alive as long as the process.
+    // SAFETY: not null, large enough, with all functions, and valid until the process ends.
     let record: &'static Component = unsafe { &*record };
     // SAFETY: the record's texts live as long as it does.
     let (kind, name, version, summary) = unsafe {
@@ -70,14 +69,14 @@ pub unsafe fn component(record: *const Component) -> Result<crate::Component> {
             record.summary.read("the summary of a component")?,
         )
     };
-    let kind = Kind::ALL
+    let kind = ComponentKind::ALL
         .into_iter()
         .find(|known| known.as_str() == kind)
-        .ok_or_else(|| Error::other(format!("component `{name}` is of the unknown kind `{kind}`")))?;
+        .ok_or_else(|| Error::other(format!("component `{name}` has the unknown kind `{kind}`")))?;
     let (needed, functions) = match kind {
-        Kind::Loss => (size_of::<LossTable>(), 1..4),
-        Kind::Sampler => (size_of::<SamplerTable>(), 1..4),
-        Kind::Weights => (size_of::<WeightsTable>(), 1..6),
+        ComponentKind::Loss => (size_of::<LossTable>(), 1..4),
+        ComponentKind::Sampler => (size_of::<SamplerTable>(), 1..4),
+        ComponentKind::Weights => (size_of::<WeightsTable>(), 1..6),
     };
     // SAFETY: `size` is the first field of every table.
     let size = unsafe { record.table.cast::<usize>().read() };
@@ -108,10 +107,10 @@ fn read_schema(record: &Component) -> Result<Value> {
     let mut text: Vec<u8> = Vec::new();
     let sink = TextSink { context: (&raw mut text).cast(), write: take };
     call(|error| (record.schema)(record.data, sink, error))?;
-    serde_json::from_slice(&text).map_err(|e| Error::other(format!("its settings' schema is not JSON: {e}")))
+    serde_json::from_slice(&text).map_err(|e| Error::other(format!("its settings schema is not JSON: {e}")))
 }
 
-/// Calls across the boundary and brings the error back.
+/// Calls across the boundary and returns the library's error.
 fn call(work: impl FnOnce(ErrorSink) -> Status) -> Result<()> {
     extern "C" fn take(context: *mut c_void, code: u32, path: Str, message: Str) {
         // SAFETY: `context` is the option below; the library lends valid bytes.
@@ -127,20 +126,20 @@ fn call(work: impl FnOnce(ErrorSink) -> Status) -> Result<()> {
     let mut error: Option<Error> = None;
     match work(ErrorSink { context: (&raw mut error).cast(), write: take }) {
         OK => Ok(()),
-        _ => Err(error.unwrap_or_else(|| Error::other("failed without saying why"))),
+        _ => Err(error.unwrap_or_else(|| Error::other("failed without an error message"))),
     }
 }
 
-/// Takes a tensor over from the library; null is an error.
+/// Takes ownership of a tensor from the library; null is an error.
 fn take_over(tensor: *mut C_tensor, what: &str) -> Result<Tensor> {
     if tensor.is_null() {
-        return Err(Error::other(format!("gave null instead of {what}")));
+        return Err(Error::other(format!("returned null instead of {what}")));
     }
-    // SAFETY: handed over by the library, so ours to drop.
+    // SAFETY: the library transferred ownership.
     Ok(unsafe { Tensor::from_ptr(tensor) })
 }
 
-/// A tensor to be borrowed by the library.
+/// Lends a tensor to the library.
 fn lend(tensor: &Tensor) -> *mut C_tensor {
     tensor.as_ptr().cast_mut()
 }
@@ -168,8 +167,7 @@ struct LoadedFactory {
     schema: Value,
 }
 
-// SAFETY: the record is immutable, and the header demands that its functions may be called from
-// any thread.
+// SAFETY: the record is immutable, and curricle.h requires that its functions may be called from any thread.
 unsafe impl Send for LoadedFactory {}
 // SAFETY: as above.
 unsafe impl Sync for LoadedFactory {}
@@ -180,15 +178,15 @@ impl LoadedFactory {
         let mut pointer: *mut c_void = std::ptr::null_mut();
         call(|error| (self.record.create)(self.record.data, Str::new(&text), &raw mut pointer, error))?;
         if pointer.is_null() {
-            return Err(Error::other("made no instance and gave no error"));
+            return Err(Error::other("created no instance and reported no error"));
         }
-        // SAFETY: `component` checked the table's size and functions for this kind.
+        // SAFETY: `component` checked the size and the functions of the table for this kind.
         let table = unsafe { &*self.record.table.cast::<T>() };
-        Ok(Instance { pointer, table, destroy: self.record.destroy, answers: Answers::default() })
+        Ok(Instance { pointer, table, destroy: self.record.destroy, properties: Properties::default() })
     }
 }
 
-/// A yes or no from the library.
+/// Reads a boolean from the library.
 fn ask(question: impl FnOnce(*mut u32, ErrorSink) -> Status) -> Result<bool> {
     let mut answer = 0;
     call(|error| question(&raw mut answer, error))?;
@@ -208,38 +206,37 @@ impl Factory for LoadedFactory {
         let mut sampler = self.create::<SamplerTable>(settings)?;
         let mut size = 0;
         call(|error| (sampler.table.batch_size)(sampler.pointer, &raw mut size, error))?;
-        sampler.answers.batch_size = size;
+        sampler.properties.batch_size = size;
         Ok(Box::new(sampler))
     }
 
     fn weights(&self, settings: &Value) -> Result<Box<dyn WeightScheme>> {
         let mut scheme = self.create::<WeightsTable>(settings)?;
-        scheme.answers.needs_embeddings =
+        scheme.properties.needs_embeddings =
             ask(|answer, error| (scheme.table.needs_embeddings)(scheme.pointer, answer, error))?;
-        scheme.answers.is_uniform = ask(|answer, error| (scheme.table.is_uniform)(scheme.pointer, answer, error))?;
+        scheme.properties.is_uniform = ask(|answer, error| (scheme.table.is_uniform)(scheme.pointer, answer, error))?;
         Ok(Box::new(scheme))
     }
 }
 
-/// An instance living in a library.
+/// An instance in a library.
 struct Instance<T: 'static> {
     pointer: *mut c_void,
     table: &'static T,
     destroy: extern "C" fn(*mut c_void),
-    answers: Answers,
+    properties: Properties,
 }
 
-/// What an instance said of itself when it was made. Instances do not change, so asking once is
-/// enough, and a library that fails to answer fails before the run begins.
+/// Constant properties of an instance, read when it is created: instances are immutable, and a library that fails
+/// then fails before the run starts.
 #[derive(Default)]
-struct Answers {
+struct Properties {
     batch_size: usize,
     needs_embeddings: bool,
     is_uniform: bool,
 }
 
-// SAFETY: the header demands that instances may be used from any thread, one call at a time or
-// several; they are immutable.
+// SAFETY: curricle.h requires that instances are immutable and may be used from any thread.
 unsafe impl<T> Send for Instance<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Instance<T> {}
@@ -295,16 +292,15 @@ fn collect_advice(fill: impl FnOnce(AdviceSink, ErrorSink) -> Status) -> Result<
     Ok(advice)
 }
 
-/// A component that cannot give advice gets that said, rather than passing for faultless.
-fn or_complaint(advice: Result<Vec<Advice>>) -> Vec<Advice> {
+/// A component that fails to check its settings gets a warning, rather than passing as correct.
+fn or_warning(advice: Result<Vec<Advice>>) -> Vec<Advice> {
     advice.unwrap_or_else(|error| vec![Advice::new("", format!("could not check its settings: {error}"))])
 }
 
 impl Loss for Instance<LossTable> {
     fn forward(&self, batch: &crate::Batch, log: &mut crate::Log) -> Result<Tensor> {
         extern "C" fn take_scalar(context: *mut c_void, name: Str, value: *mut C_tensor) {
-            // SAFETY: `context` is the log below; the library lends valid bytes and hands the
-            // tensor over.
+            // SAFETY: `context` is the log below; the library lends valid bytes and transfers the tensor.
             let (log, name) = unsafe { (&mut *context.cast::<crate::Log>(), name.read_lossy()) };
             if let Ok(value) = take_over(value, "a scalar") {
                 log.scalar(&name, || value);
@@ -334,13 +330,13 @@ impl Loss for Instance<LossTable> {
     fn tensors(&self, shape: &crate::Shape) -> Vec<crate::TensorSpec> {
         let shape = lend_shape(shape);
         let specs = collect_specs(|sink, error| (self.table.tensors)(self.pointer, &raw const shape, sink, error));
-        // Callers are guarded; a panic with the library's own words becomes their error.
+        // Callers use `guard`, so a panic with the library's message becomes their error.
         specs.unwrap_or_else(|error| panic!("cannot declare tensors: {error}"))
     }
 
     fn advice(&self, data: &crate::DataFacts) -> Vec<Advice> {
         let facts = lend_facts(data);
-        or_complaint(collect_advice(|sink, error| (self.table.advice)(self.pointer, &raw const facts, sink, error)))
+        or_warning(collect_advice(|sink, error| (self.table.advice)(self.pointer, &raw const facts, sink, error)))
     }
 }
 
@@ -364,12 +360,12 @@ impl Sampler for Instance<SamplerTable> {
     }
 
     fn batch_size(&self) -> usize {
-        self.answers.batch_size
+        self.properties.batch_size
     }
 
     fn advice(&self, data: &crate::DataFacts) -> Vec<Advice> {
         let facts = lend_facts(data);
-        or_complaint(collect_advice(|sink, error| (self.table.advice)(self.pointer, &raw const facts, sink, error)))
+        or_warning(collect_advice(|sink, error| (self.table.advice)(self.pointer, &raw const facts, sink, error)))
     }
 }
 
@@ -417,11 +413,11 @@ impl WeightScheme for Instance<WeightsTable> {
     }
 
     fn needs_embeddings(&self) -> bool {
-        self.answers.needs_embeddings
+        self.properties.needs_embeddings
     }
 
     fn is_uniform(&self) -> bool {
-        self.answers.is_uniform
+        self.properties.is_uniform
     }
 
     fn tensors(&self, shape: &crate::Shape) -> Vec<crate::TensorSpec> {
@@ -433,8 +429,6 @@ impl WeightScheme for Instance<WeightsTable> {
     fn advice(&self, data: &crate::DataFacts, loss: &crate::LossInfo) -> Vec<Advice> {
         let (facts, settings) = (lend_facts(data), loss.settings.to_string());
         let loss = LossInfo { name: Str::new(loss.name), settings: Str::new(&settings) };
-        or_complaint(collect_advice(|sink, error| {
-            (self.table.advice)(self.pointer, &raw const facts, loss, sink, error)
-        }))
+        or_warning(collect_advice(|sink, error| (self.table.advice)(self.pointer, &raw const facts, loss, sink, error)))
     }
 }

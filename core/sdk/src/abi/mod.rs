@@ -1,12 +1,12 @@
 //! The C interface between curricle and components in dynamic libraries.
 //!
-//! Everything here has a twin in `include/curricle.h`, whose comments are the reference for
-//! ownership, threads and lifetimes. In short: text and arrays are borrowed for the length of the
-//! call; results leave through callbacks that copy; tensors are libtorch's own `at::Tensor*`,
-//! borrowed as arguments and handed over as results; nothing unwinds across.
+//! Every type mirrors one in `include/curricle.h`, whose comments are the reference for ownership, threads and
+//! lifetimes. In short: text and arrays are borrowed for the duration of the call; results are passed to callbacks
+//! that copy them; tensors are libtorch's `at::Tensor*`, borrowed as arguments and owned by the receiver as results;
+//! nothing unwinds across the boundary.
 //!
-//! [`export`] turns the components registered in a library into these types, [`host`] turns
-//! them back. Both are in this crate so that one test can put them back to back.
+//! [`export`] turns the components registered in a library into these types, [`host`] turns them back. Both are in
+//! this crate so that tests can connect them directly.
 
 #![expect(unsafe_code, reason = "this module is the foreign-function boundary")]
 
@@ -18,17 +18,17 @@ use torch_sys::C_tensor;
 
 /// First bytes of [`Plugin`].
 pub const MAGIC: [u8; 8] = *b"CURRICLE";
-/// Grows with every incompatible change; so does the exported symbol's name.
+/// Incremented with every incompatible change, as is the number in [`SYMBOL`].
 pub const ABI_MAJOR: u32 = 1;
-/// Grows with every field appended to a struct.
+/// Incremented with every field appended to a struct.
 pub const ABI_MINOR: u32 = 0;
 /// The exported symbol.
 pub const SYMBOL: &str = "CURRICLE_PLUGIN_V1";
-/// The version of tch both sides must share.
+/// The tch version that both sides must use.
 pub const TCH_VERSION: &str = "0.26.0";
-/// The version of libtorch both sides must share.
+/// The libtorch version that both sides must use.
 pub const LIBTORCH_VERSION: &str = "2.13.0";
-/// The platform both sides must share.
+/// The platform of this build; both sides must agree.
 pub const TARGET: &str = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
     "x86_64-linux"
 } else if cfg!(all(target_os = "linux", target_arch = "aarch64")) {
@@ -39,23 +39,23 @@ pub const TARGET: &str = if cfg!(all(target_os = "linux", target_arch = "x86_64"
     "other"
 };
 
-/// What a function returns; on anything but `OK` the error callback was called once.
+/// The result of a function; unless it is `OK`, the error callback was called once.
 pub type Status = u32;
-/// Done.
+/// Success.
 pub const OK: Status = 0;
-/// Failed.
+/// Failure.
 pub const FAILED: Status = 1;
 
-/// An error that is neither of the following.
+/// Any error that is none of the following.
 pub const ERROR_OTHER: u32 = 1;
-/// A setting cannot be used; `path` says which.
+/// A setting has an unusable value; `path` names it.
 pub const ERROR_SETTING: u32 = 2;
-/// libtorch refused an operation.
+/// libtorch rejected an operation.
 pub const ERROR_TORCH: u32 = 3;
 /// The component panicked or threw.
 pub const ERROR_PANIC: u32 = 4;
 
-/// UTF-8 text, not terminated.
+/// UTF-8 text without a terminator.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Str {
@@ -69,7 +69,7 @@ pub struct Str {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TextSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Copies the text.
     pub write: extern "C" fn(context: *mut c_void, text: Str),
@@ -79,17 +79,17 @@ pub struct TextSink {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ErrorSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Copies the error.
     pub write: extern "C" fn(context: *mut c_void, code: u32, path: Str, message: Str),
 }
 
-/// What the host offers for the whole life of the process.
+/// What the host offers until the process ends.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Host {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// Writes a line to the run's log; `level` 0 debug, 1 info, 2 warning. Any thread.
     pub log: extern "C" fn(level: u32, line: Str),
@@ -104,37 +104,37 @@ pub struct Plugin {
     pub abi_major: u32,
     /// [`ABI_MINOR`].
     pub abi_minor: u32,
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
-    /// What it was built with, e.g. `curricle-sdk 0.1.0`.
+    /// The SDK it was built with, e.g. `curricle-sdk 0.1.0`.
     pub sdk: Str,
-    /// [`TCH_VERSION`], or empty if tch is not used.
+    /// [`TCH_VERSION`], or empty if the library does not use tch.
     pub tch: Str,
     /// [`LIBTORCH_VERSION`].
     pub libtorch: Str,
     /// [`TARGET`].
     pub target: Str,
-    /// Shows every component to the visitor, once, before anything else is called.
+    /// Passes every component to the visitor. Called once, before anything else.
     pub visit: extern "C" fn(host: *const Host, visitor: ComponentSink, error: ErrorSink) -> Status,
 }
 
-// SAFETY: it points to static data and functions only, and never changes.
+// SAFETY: it is immutable and points only to static data and functions.
 unsafe impl Sync for Plugin {}
 
 /// Receives components.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ComponentSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
-    /// Takes note of a component, which stays valid as long as the process lives.
+    /// Registers a component, which stays valid until the process ends.
     pub component: extern "C" fn(context: *mut c_void, component: *const Component),
 }
 
 /// One component of a library.
 #[repr(C)]
 pub struct Component {
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
     /// `loss`, `sampler` or `weights`.
     pub kind: Str,
@@ -144,28 +144,28 @@ pub struct Component {
     pub version: Str,
     /// One line for listings.
     pub summary: Str,
-    /// Handed to `schema` and `create`.
+    /// Passed to `schema` and `create`.
     pub data: *const c_void,
     /// Writes the JSON Schema (draft-07) of the settings.
     pub schema: extern "C" fn(data: *const c_void, sink: TextSink, error: ErrorSink) -> Status,
-    /// Makes an instance from settings (a JSON object that fits the schema).
+    /// Creates an instance from settings, a JSON object that fits the schema.
     pub create:
         extern "C" fn(data: *const c_void, settings: Str, instance: *mut *mut c_void, error: ErrorSink) -> Status,
-    /// Ends an instance.
+    /// Destroys an instance.
     pub destroy: extern "C" fn(instance: *mut c_void),
-    /// [`LossTable`], [`SamplerTable`] or [`WeightsTable`], by kind.
+    /// [`LossTable`], [`SamplerTable`] or [`WeightsTable`], depending on `kind`.
     pub table: *const c_void,
 }
 
 /// The functions of a loss.
 #[repr(C)]
 pub struct LossTable {
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
     /// Declares the tensors the instance needs.
     pub tensors:
         extern "C" fn(instance: *const c_void, shape: *const Shape, sink: TensorSink, error: ErrorSink) -> Status,
-    /// Computes the loss of a batch and hands it over.
+    /// Computes the loss of a batch; the host owns the result.
     pub forward: extern "C" fn(
         instance: *const c_void,
         batch: *const Batch,
@@ -173,7 +173,7 @@ pub struct LossTable {
         loss: *mut *mut C_tensor,
         error: ErrorSink,
     ) -> Status,
-    /// Gives advice on legal but degenerate settings.
+    /// Reports warnings about settings that are valid but degenerate.
     pub advice:
         extern "C" fn(instance: *const c_void, data: *const DataFacts, sink: AdviceSink, error: ErrorSink) -> Status,
 }
@@ -181,14 +181,14 @@ pub struct LossTable {
 /// The functions of a sampler.
 #[repr(C)]
 pub struct SamplerTable {
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
-    /// Gives the batches of an epoch.
+    /// Returns the batches of an epoch.
     pub batches:
         extern "C" fn(instance: *const c_void, epoch: *const Epoch, sink: BatchSink, error: ErrorSink) -> Status,
-    /// Samples in a full batch. Asked once.
+    /// Samples in a full batch. Called once.
     pub batch_size: extern "C" fn(instance: *const c_void, size: *mut usize, error: ErrorSink) -> Status,
-    /// Gives advice on legal but degenerate settings.
+    /// Reports warnings about settings that are valid but degenerate.
     pub advice:
         extern "C" fn(instance: *const c_void, data: *const DataFacts, sink: AdviceSink, error: ErrorSink) -> Status,
 }
@@ -196,19 +196,19 @@ pub struct SamplerTable {
 /// The functions of a weight scheme.
 #[repr(C)]
 pub struct WeightsTable {
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
     /// Declares the tensors the instance needs.
     pub tensors:
         extern "C" fn(instance: *const c_void, shape: *const Shape, sink: TensorSink, error: ErrorSink) -> Status,
-    /// Gives the weights of the next round.
+    /// Returns the weights of the next round.
     pub update:
         extern "C" fn(instance: *const c_void, round: *const Round, sink: WeightSink, error: ErrorSink) -> Status,
-    /// Not 0 if `update` looks at the embeddings. Asked once.
+    /// Not 0 if `update` reads the embeddings. Called once.
     pub needs_embeddings: extern "C" fn(instance: *const c_void, answer: *mut u32, error: ErrorSink) -> Status,
-    /// Not 0 if all weights stay 1 for ever. Asked once.
+    /// Not 0 if all weights are always 1. Called once.
     pub is_uniform: extern "C" fn(instance: *const c_void, answer: *mut u32, error: ErrorSink) -> Status,
-    /// Gives advice on legal but degenerate settings.
+    /// Reports warnings about settings that are valid but degenerate.
     pub advice: extern "C" fn(
         instance: *const c_void,
         data: *const DataFacts,
@@ -218,11 +218,11 @@ pub struct WeightsTable {
     ) -> Status,
 }
 
-/// Sizes a declaration may depend on.
+/// Sizes that declared tensors may depend on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// Number of training classes.
     pub classes: i64,
@@ -236,23 +236,23 @@ pub struct Shape {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TensorSpec {
-    /// Size of this struct as the library knows it.
+    /// Size of this struct in the library's version.
     pub size: usize,
     /// Its name.
     pub name: Str,
     /// Its dimensions.
     pub shape: *const i64,
-    /// How many there are.
+    /// Number of elements in the array above.
     pub dimensions: usize,
-    /// 0: every element `init_value`; 1: normal with standard deviation `init_value`.
+    /// 0: every element is `init_value`; 1: normal with standard deviation `init_value`.
     pub init: u32,
-    /// Not 0 if the optimiser moves it.
+    /// Not 0 if the optimiser updates it.
     pub trainable: u32,
     /// See `init`.
     pub init_value: f64,
     /// The parameter group.
     pub group: Str,
-    /// The group's learning-rate scale where the recipe says nothing.
+    /// The group's learning-rate scale unless the recipe sets one.
     pub lr_scale: f64,
 }
 
@@ -260,7 +260,7 @@ pub struct TensorSpec {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TensorSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Copies the declaration.
     pub declare: extern "C" fn(context: *mut c_void, spec: *const TensorSpec),
@@ -279,7 +279,7 @@ pub struct NamedTensor {
 /// A batch as a loss sees it; all tensors are borrowed.
 #[repr(C)]
 pub struct Batch {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// `[B, D]`, f32 or f64.
     pub embeddings: *mut C_tensor,
@@ -291,28 +291,28 @@ pub struct Batch {
     pub weights: *mut C_tensor,
     /// The declared tensors.
     pub tensors: *const NamedTensor,
-    /// How many there are.
+    /// Number of elements in the array above.
     pub tensor_count: usize,
 }
 
 /// Receives named scalars during one call.
 #[repr(C)]
 pub struct Log {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Not 0 if scalars are kept during this call.
     pub enabled: u32,
-    /// Takes over a one-element tensor.
+    /// Takes ownership of a one-element tensor.
     pub scalar: extern "C" fn(context: *mut c_void, name: Str, value: *mut C_tensor),
 }
 
-/// What is known of the training data.
+/// What is known about the training data.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DataFacts {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// Samples in each class.
     pub class_sizes: *const usize,
@@ -320,7 +320,7 @@ pub struct DataFacts {
     pub classes: usize,
     /// Size of the embedding.
     pub embedding_size: usize,
-    /// Samples in one batch, or 0.
+    /// Samples in one batch, 0 if not known yet.
     pub batch_size: usize,
 }
 
@@ -328,16 +328,16 @@ pub struct DataFacts {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AdviceSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
-    /// Copies one piece of advice.
+    /// Copies one warning.
     pub advise: extern "C" fn(context: *mut c_void, path: Str, message: Str),
 }
 
-/// What a sampler gets to know of an epoch.
+/// What a sampler knows about an epoch.
 #[repr(C)]
 pub struct Epoch {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// The label of every sample.
     pub labels: *const i64,
@@ -353,7 +353,7 @@ pub struct Epoch {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BatchSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Copies the indices of one batch.
     pub batch: extern "C" fn(context: *mut c_void, ids: *const i64, count: usize),
@@ -369,18 +369,18 @@ pub struct LossInfo {
     pub settings: Str,
 }
 
-/// What a weight scheme gets to see.
+/// What a weight scheme sees.
 #[repr(C)]
 pub struct Round {
-    /// Size of this struct as the host knows it.
+    /// Size of this struct in the host's version.
     pub size: usize,
     /// The round, from 1.
     pub round: u64,
-    /// Rounds in all.
+    /// Rounds in the whole run.
     pub rounds: u64,
     /// The run's seed.
     pub seed: u64,
-    /// `[N, D]`, or null if not asked for.
+    /// `[N, D]`, or null if the scheme does not need them.
     pub embeddings: *mut C_tensor,
     /// The label of every sample.
     pub labels: *const i64,
@@ -390,55 +390,55 @@ pub struct Round {
     pub samples: usize,
     /// The declared tensors.
     pub tensors: *const NamedTensor,
-    /// How many there are.
+    /// Number of elements in the array above.
     pub tensor_count: usize,
     /// The recipe's loss.
     pub loss: LossInfo,
-    /// The age that overrides the scheme's own, or NaN.
+    /// The age that overrides the one of the scheme's schedule, or NaN.
     pub age: f64,
 }
 
-/// Receives what a weight scheme decides.
+/// Receives the result of a weight scheme.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WeightSink {
-    /// For the callee's eyes only.
+    /// Opaque; passed to the callback.
     pub context: *mut c_void,
     /// Copies the new weights.
     pub weights: extern "C" fn(context: *mut c_void, values: *const f64, count: usize),
     /// Copies a named number.
     pub scalar: extern "C" fn(context: *mut c_void, name: Str, value: f64),
-    /// Copies a named column with one value for each sample.
+    /// Copies a named column with one value per sample.
     pub column: extern "C" fn(context: *mut c_void, name: Str, values: *const f64, count: usize),
 }
 
 impl Str {
-    /// Static or borrowed text as it crosses the boundary.
+    /// Borrows text for a call across the boundary.
     pub const fn new(text: &str) -> Self {
         Self { data: text.as_ptr(), len: text.len() }
     }
 
-    /// The text, copied; invalid UTF-8 is an error that says what the text was to be.
+    /// Copies the text; invalid UTF-8 is an error that says what the text is for.
     ///
     /// # Safety
     /// `data` must point to `len` readable bytes, or `len` be 0.
     pub unsafe fn read(self, what: &str) -> crate::Result<String> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let bytes = unsafe { slice(self.data, self.len) };
         String::from_utf8(bytes.to_vec()).map_err(|_| crate::Error::other(format!("{what} is not valid UTF-8")))
     }
 
-    /// The text, copied, with replacement characters where it is not UTF-8.
+    /// Copies the text, with replacement characters for invalid UTF-8.
     ///
     /// # Safety
     /// As for [`Str::read`].
     pub unsafe fn read_lossy(self) -> String {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         String::from_utf8_lossy(unsafe { slice(self.data, self.len) }).into_owned()
     }
 }
 
-/// A slice from C, where null stands for no elements.
+/// A slice from C, where null means no elements.
 ///
 /// # Safety
 /// `data` must point to `len` readable elements that outlive `'a`, or `len` be 0.
@@ -446,11 +446,11 @@ unsafe fn slice<'a, T>(data: *const T, len: usize) -> &'a [T] {
     if len == 0 || data.is_null() {
         return &[];
     }
-    // SAFETY: not null, and the caller vouches for the rest.
+    // SAFETY: not null; the caller guarantees the length and the lifetime.
     unsafe { std::slice::from_raw_parts(data, len) }
 }
 
-// The twin assertions are in include/curricle.h.
+// include/curricle.h has the same assertions.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use std::mem::size_of;

@@ -5,7 +5,7 @@ use curricle_sdk::Loss;
 use tch::{Kind, Tensor};
 
 /// Classes of different sizes, one of them a single sample, one (3) absent.
-const LABELS: [i64; 14] = [0, 1, 1, 2, 0, 2, 2, 1, 4, 2, 0, 5, 5, 1];
+pub const LABELS: [i64; 14] = [0, 1, 1, 2, 0, 2, 2, 1, 4, 2, 0, 5, 5, 1];
 
 /// Whether the loss draws random numbers: another seed then gives another value.
 fn draws(loss: &dyn Loss) -> bool {
@@ -34,7 +34,7 @@ pub fn derivatives_equal_finite_differences(loss: &dyn Loss) {
             let behind = value(&(&data.embeddings - &along * step), tensors());
             let expected = (ahead - behind) / (2.0 * step);
             let ours = (&outcome.grad * along).sum(Kind::Double).double_value(&[]);
-            assert!((ours - expected).abs() < 1e-6 * expected.abs().max(1.0), "{ours} instead of {expected}");
+            assert!((ours - expected).abs() < 1e-6 * expected.abs().max(1.0), "{ours}, expected {expected}");
         }
         for (index, (name, gradient)) in outcome.tensor_grads.iter().enumerate() {
             for element in 0..gradient.numel().min(20) as i64 {
@@ -45,16 +45,16 @@ pub fn derivatives_equal_finite_differences(loss: &dyn Loss) {
                 };
                 let expected = (shifted(step) - shifted(-step)) / (2.0 * step);
                 let ours = gradient.view([-1]).double_value(&[element]);
-                assert!((ours - expected).abs() < 1e-6, "`{name}` {element}: {ours} instead of {expected}");
+                assert!((ours - expected).abs() < 1e-6, "`{name}` {element}: {ours}, expected {expected}");
             }
         }
     }
 }
 
 /// Rows in another order: same loss, same gradients in that order.
-pub fn order_of_the_batch_does_not_matter(loss: &dyn Loss) {
+pub fn batch_order_does_not_matter(loss: &dyn Loss) {
     if draws(loss) {
-        return; // A row's draws belong to its place in the batch.
+        return; // The random draws depend on a row's position.
     }
     let data = Data::random(loss, &LABELS, 8, 4).with_random_weights(4);
     let order: Vec<i64> = (0..data.size()).map(|i| (i * 5 + 3) % data.size()).collect();
@@ -65,7 +65,7 @@ pub fn order_of_the_batch_does_not_matter(loss: &dyn Loss) {
 }
 
 /// Classes renumbered, their tensors moved along: same loss.
-pub fn names_of_classes_do_not_matter(loss: &dyn Loss) {
+pub fn class_numbering_does_not_matter(loss: &dyn Loss) {
     let data = Data::random(loss, &LABELS, 8, 5);
     let mut renamed = data.rows(&(0..data.size()).collect::<Vec<_>>());
     renamed.labels = (CLASSES - 1) - &data.labels;
@@ -98,8 +98,8 @@ pub fn weights_of_zero_give_zero(loss: &dyn Loss) {
     assert_eq!(outcome.grad.abs().max().double_value(&[]), 0.0);
 }
 
-/// One sample, one class, classes of one, one pair: finite, with a gradient to write back.
-pub fn odd_batches_are_finite_and_connected(loss: &dyn Loss) {
+/// One sample, one class, classes of one, one pair: finite, with a gradient.
+pub fn small_batches_are_finite_and_connected(loss: &dyn Loss) {
     let batches: [&[i64]; 5] = [&[2], &[1, 1, 1, 1], &[0, 1, 2, 3, 4, 5], &[3, 3], &[0, 0, 1]];
     for labels in batches {
         for weighted in [false, true] {
@@ -128,7 +128,7 @@ pub fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
     }
 }
 
-/// The engine gives losses unit vectors; whoever probes one may give others.
+/// The engine passes unit vectors, but `curricle probe loss` takes any.
 pub fn long_embeddings_are_finite(loss: &dyn Loss) {
     for (kind, length) in [(Kind::Float, 30.0), (Kind::Double, 30.0), (Kind::Double, 0.01)] {
         let mut data = Data::random(loss, &[0, 0, 0, 1, 1, 1, 2, 2], 8, 11).to_kind(kind);
@@ -139,8 +139,8 @@ pub fn long_embeddings_are_finite(loss: &dyn Loss) {
     }
 }
 
-/// In a batch that is one sample over and over there is no pair, whatever the loss makes of pairs.
-pub fn a_repeated_sample_is_no_pair(loss: &dyn Loss) {
+/// A batch of one sample drawn several times has no pairs.
+pub fn a_repeated_sample_is_not_a_pair(loss: &dyn Loss) {
     let data = Data::random(loss, &[1, 1, 1], 8, 10);
     let mut repeated = data.rows(&[0, 0, 0]);
     let together = repeated.evaluate(loss);
@@ -148,10 +148,10 @@ pub fn a_repeated_sample_is_no_pair(loss: &dyn Loss) {
     if data.tensors.iter().any(|(name, _)| name == "proxies") {
         return;
     }
-    // Without proxies and regularisers nothing is left but pairs, and there are none.
+    // Without proxies, only pairs have a loss, and there are none.
     let alone = data.rows(&[0]).evaluate(loss);
     assert!(difference(&together.loss, &alone.loss) < 1e-12);
-    // As different samples they are positives of each other; opposite ones cannot be close.
+    // As different samples they are positives of each other, also if opposite.
     repeated.ids = data.ids.shallow_clone();
     repeated.embeddings = Tensor::stack(&[data.embeddings.get(0), -data.embeddings.get(0), data.embeddings.get(1)], 0);
     assert!(all_finite(&repeated.evaluate(loss).grad));

@@ -1,7 +1,7 @@
-//! Makes losses and batches, and evaluates one on the other.
+//! Creates losses and batches, and evaluates one on the other.
 
 use curricle_sdk::rand::{Rng, RngExt};
-use curricle_sdk::{Batch, Init, Kind as ComponentKind, Log, Loss, Shape, Tensors, registered, rng};
+use curricle_sdk::{Batch, ComponentKind, Init, Log, Loss, Shape, Tensors, registered, rng};
 use serde_json::Value;
 use std::sync::Mutex;
 use tch::{Device, Kind, Tensor};
@@ -9,10 +9,10 @@ use tch::{Device, Kind, Tensor};
 // Linking the crate is what registers its losses.
 use curricle_losses as _;
 
-/// Number of classes the tests' losses know of.
+/// Number of training classes in the tests.
 pub const CLASSES: i64 = 6;
 
-/// torch's generator is shared by all test threads; a seed only holds while nobody else draws.
+/// libtorch's generator is shared by all test threads, so a seed holds only while no other thread draws.
 static GENERATOR: Mutex<()> = Mutex::new(());
 
 /// A loss by name and JSON settings.
@@ -73,7 +73,7 @@ impl Data {
         data
     }
 
-    /// The same with random weights from 0.1 to 1.
+    /// The same batch with random weights from 0.1 to 1.
     pub fn with_random_weights(mut self, seed: u64) -> Self {
         let mut random = rng::stream(seed, "test weights", 0, 0);
         let weights: Vec<f64> = (0..self.size()).map(|_| random.random_range(0.1..1.0)).collect();
@@ -113,6 +113,16 @@ impl Data {
 
     /// Value and derivatives of a loss on this batch, with the random draws of this seed.
     pub fn evaluate_with_seed(&self, loss: &dyn Loss, seed: i64) -> Outcome {
+        let mut log = Log::enabled();
+        let outcome = self.differentiate(seed, |batch| loss.forward(batch, &mut log).unwrap());
+        for (name, scalar) in log.into_scalars() {
+            assert_eq!(scalar.numel(), 1, "logged `{name}` is one number");
+        }
+        outcome
+    }
+
+    /// Value and derivatives of a function of this batch, with the random draws of this seed.
+    pub fn differentiate(&self, seed: i64, function: impl FnOnce(&Batch) -> Tensor) -> Outcome {
         let embeddings = self.embeddings.copy().set_requires_grad(true);
         let mut tensors = Tensors::default();
         for (name, tensor) in &self.tensors {
@@ -125,16 +135,12 @@ impl Data {
             weights: self.weights.as_ref(),
             tensors: &tensors,
         };
-        let mut log = Log::enabled();
         let value = {
             let _alone = GENERATOR.lock().unwrap();
             tch::manual_seed(seed);
-            loss.forward(&batch, &mut log).unwrap()
+            function(&batch)
         };
         assert_eq!(value.size(), [0i64; 0], "a loss is a scalar");
-        for (name, scalar) in log.into_scalars() {
-            assert_eq!(scalar.numel(), 1, "logged `{name}` is one number");
-        }
         value.backward();
         Outcome {
             loss: value.detach(),

@@ -1,4 +1,4 @@
-//! Losses and gradients of independent implementations; `tests/golden/losses.py` makes the file.
+//! Losses and gradients of independent implementations; `tests/golden/losses.py` writes the file.
 
 use crate::common::{Data, difference, make};
 use safetensors::{Dtype, SafeTensors};
@@ -18,13 +18,13 @@ fn read(file: &SafeTensors, name: &str) -> Tensor {
     Tensor::from_data_size(view.data(), &shape, kind)
 }
 
-/// The part of a gradient across each embedding.
+/// The component of a gradient orthogonal to each embedding.
 fn tangent(gradient: &Tensor, embeddings: &Tensor) -> Tensor {
     gradient - embeddings * (gradient * embeddings).sum_dim_intlist(1, true, None)
 }
 
 #[test]
-fn losses_and_gradients_equal_the_references() {
+fn losses_and_gradients_equal_the_golden_vectors() {
     let bytes = std::fs::read(FILE).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
@@ -49,7 +49,7 @@ fn losses_and_gradients_equal_the_references() {
         let expected = read(&file, &format!("case.{index}.grad"));
         wrong.push(match case["tangent"].as_bool().unwrap() {
             true => (
-                "grad across",
+                "tangential grad",
                 difference(&tangent(&outcome.grad, &data.embeddings), &tangent(&expected, &data.embeddings)),
             ),
             false => ("grad", difference(&outcome.grad, &expected)),

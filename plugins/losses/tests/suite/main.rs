@@ -1,8 +1,9 @@
-//! Every loss, every alternative, through every check. A new loss needs one line in [`suite!`].
+//! Runs every check on every loss and its variants. A new loss needs one line in [`suite!`].
 
 mod checks;
 mod common;
 mod golden;
+mod references;
 mod settings;
 
 /// One module of tests per line: `module: "loss" {settings};`
@@ -20,12 +21,12 @@ macro_rules! suite {
                 checks::derivatives_equal_finite_differences(&*loss());
             }
             #[test]
-            fn order_of_the_batch_does_not_matter() {
-                checks::order_of_the_batch_does_not_matter(&*loss());
+            fn batch_order_does_not_matter() {
+                checks::batch_order_does_not_matter(&*loss());
             }
             #[test]
-            fn names_of_classes_do_not_matter() {
-                checks::names_of_classes_do_not_matter(&*loss());
+            fn class_numbering_does_not_matter() {
+                checks::class_numbering_does_not_matter(&*loss());
             }
             #[test]
             fn weights_of_one_equal_no_weights() {
@@ -36,8 +37,8 @@ macro_rules! suite {
                 checks::weights_of_zero_give_zero(&*loss());
             }
             #[test]
-            fn odd_batches_are_finite_and_connected() {
-                checks::odd_batches_are_finite_and_connected(&*loss());
+            fn small_batches_are_finite_and_connected() {
+                checks::small_batches_are_finite_and_connected(&*loss());
             }
             #[test]
             fn equal_and_opposite_embeddings_are_finite() {
@@ -48,8 +49,8 @@ macro_rules! suite {
                 checks::long_embeddings_are_finite(&*loss());
             }
             #[test]
-            fn a_repeated_sample_is_no_pair() {
-                checks::a_repeated_sample_is_no_pair(&*loss());
+            fn a_repeated_sample_is_not_a_pair() {
+                checks::a_repeated_sample_is_not_a_pair(&*loss());
             }
             #[test]
             fn precisions_agree() {

@@ -1,11 +1,11 @@
-//! Settings: defaults, refusals, advice, declared tensors, and the sampler of `margin`.
+//! Settings: defaults, validation, advice, declared tensors and weights of 0.
 
 use crate::common::{Data, make};
-use curricle_sdk::{DataFacts, Init, Kind, Shape, registered};
+use curricle_sdk::{ComponentKind, DataFacts, Init, Shape, registered};
 use serde_json::{Value, json};
 
-fn refusal(name: &str, settings: &Value) -> String {
-    let component = registered().into_iter().find(|c| c.kind == Kind::Loss && c.name == name).unwrap();
+fn error(name: &str, settings: &Value) -> String {
+    let component = registered().into_iter().find(|c| c.kind == ComponentKind::Loss && c.name == name).unwrap();
     component.factory.loss(settings).err().map(|e| e.to_string()).unwrap_or_default()
 }
 
@@ -15,7 +15,7 @@ fn advice(name: &str, settings: &Value) -> Vec<String> {
 }
 
 #[test]
-fn impossible_settings_are_refused_by_name() {
+fn invalid_settings_are_rejected_by_name() {
     for (name, settings, path) in [
         ("ms", json!({"alpha": 0}), "alpha"),
         ("ms", json!({"epsilon": -0.1}), "epsilon"),
@@ -27,14 +27,14 @@ fn impossible_settings_are_refused_by_name() {
         ("proxy_anchor", json!({"alpha": 0}), "alpha"),
         ("snr", json!({"regularizer": -1}), "regularizer"),
     ] {
-        let message = refusal(name, &settings);
+        let message = error(name, &settings);
         assert!(message.starts_with(&format!("setting `{path}`: must ")), "{name} {settings}: {message}");
     }
-    assert!(refusal("ms", &json!({"aplha": 1})).contains("unknown field `aplha`"));
+    assert!(error("ms", &json!({"aplha": 1})).contains("unknown field `aplha`"));
 }
 
 #[test]
-fn settings_that_disappoint_draw_advice_and_defaults_do_not() {
+fn degenerate_settings_draw_advice_and_defaults_do_not() {
     for component in registered() {
         assert_eq!(advice(component.name, &json!({})), [""; 0], "{}", component.name);
     }
@@ -77,7 +77,7 @@ fn contrastive_margins_follow_the_distance() {
 }
 
 #[test]
-fn a_zero_weight_stays_in_the_sums_of_bspml_unless_dropped() {
+fn bspml_keeps_samples_of_weight_zero_unless_dropped() {
     let keep = make("bspml", &json!({"epsilon": 2.0}));
     let drop = make("bspml", &json!({"epsilon": 2.0, "zero_weight": "drop"}));
     let mut data = Data::random(&*keep, &[0, 0, 0, 1, 1, 1], 6, 2);
@@ -90,7 +90,7 @@ fn a_zero_weight_stays_in_the_sums_of_bspml_unless_dropped() {
 }
 
 #[test]
-fn a_zero_weight_removes_a_sample_from_pair_and_triplet_losses() {
+fn pair_and_triplet_losses_ignore_samples_of_weight_zero() {
     for name in ["contrastive", "triplet", "rdml", "snr", "proxy_anchor"] {
         let loss = make(name, &json!({}));
         let mut data = Data::random(&*loss, &[0, 0, 0, 1, 1, 1, 2, 2], 6, 3);

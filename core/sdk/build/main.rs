@@ -1,0 +1,16 @@
+//! Compiles `with_gradients.cpp`, and passes the folder of libtorch's libraries on to the crates that depend on
+//! this one, as `DEP_CURRICLE_SDK_LIBTORCH_LIB`.
+//!
+//! torch-sys reports the folder to its direct dependents only, and an rpath does not reach the programs built
+//! from them.
+
+mod libtorch;
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=include/curricle_gradients.hpp");
+    println!("cargo:libtorch_lib={}", libtorch::lib().display());
+    libtorch::compile("src/gradients/with_gradients.cpp", "curricle_sdk", Some(Path::new("include")));
+}
