@@ -128,18 +128,17 @@ fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
 }
 
 /// Seconds that an epoch of `batches` batches takes.
-fn epoch(trainer: &mut Trainer, batches: usize, parts: &mut Times) -> Result<f64, Failure> {
+fn epoch(trainer: &mut Trainer, batches: usize, phases: &mut Times) -> Result<f64, Failure> {
     let mut chosen = trainer.batches()?;
     chosen.truncate(batches);
     assert!(chosen.len() == batches && chosen.iter().all(|batch| batch.len() == 32), "batches differ from the peer's");
     let started = Instant::now();
     trainer.run_epoch(&chosen, &StopSignal::default(), |report| {
-        Phase::STEP.iter().for_each(|&split| parts.add(split, report.times.get(split)));
+        Phase::STEP.iter().for_each(|&phase| phases.add(phase, report.times.get(phase)));
         Ok(())
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    trainer.epoch += 1;
-    trainer.step = 0;
+    trainer.finish_epoch();
     Ok(seconds)
 }
 

@@ -52,6 +52,30 @@ pub enum Error {
     /// A device is out of memory; the message says what needed it and how to reduce it.
     #[error("{0}")]
     OutOfMemory(String),
+    /// A saved state lacks a tensor.
+    #[error("the saved state has no tensor `{0}`")]
+    MissingTensor(String),
+    /// A saved tensor has another shape.
+    #[error("the saved `{name}` has shape {found:?} instead of {wanted:?}")]
+    TensorShape {
+        /// Its name.
+        name: String,
+        /// The shape in the file.
+        found: Vec<i64>,
+        /// The shape that is needed.
+        wanted: Vec<i64>,
+    },
+    /// A checkpoint was written by another recipe.
+    #[error("the checkpoint does not match the run's recipe; use `--force` to start over")]
+    CheckpointMismatch,
+    /// Something could not be turned into bytes: a table, an image, a page.
+    #[error("cannot encode {what}: {source}")]
+    Encode {
+        /// What it is.
+        what: &'static str,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Stopped by a signal; a checkpoint was written.
     #[error("interrupted; run the same command again to resume `{0}`")]
     Interrupted(PathBuf),
@@ -80,6 +104,11 @@ impl Error {
     pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let failed = record::Error::file(action, path);
         move |source| failed(source).into()
+    }
+
+    /// Something that cannot be turned into bytes, for use with `map_err`.
+    pub fn encode<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: &'static str) -> impl FnOnce(E) -> Error {
+        move |source| Error::Encode { what, source: source.into() }
     }
 
     /// A file whose contents are wrong.

@@ -14,7 +14,7 @@ pub type Metadata = HashMap<String, String>;
 pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
     let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), TensorBytes::new(tensor)?)));
     let entries = entries.collect::<Result<Vec<_>>>()?;
-    safetensors::serialize(entries, metadata).map_err(|e| Error::Failed(format!("cannot write tensors: {e}")))
+    safetensors::serialize(entries, metadata).map_err(Error::encode("tensors"))
 }
 
 /// Reads a file's tensors, on the CPU, and its metadata.
@@ -43,7 +43,7 @@ impl TensorBytes {
             Kind::Int64 => Dtype::I64,
             Kind::Uint8 => Dtype::U8,
             Kind::Bool => Dtype::BOOL,
-            other => return Err(Error::Failed(format!("tensors of type {other:?} cannot be written"))),
+            other => return Err(Error::encode("tensors")(format!("type {other:?} is not supported"))),
         };
         let on_cpu = tensor.detach().f_to_device(Device::Cpu).and_then(|t| t.f_contiguous()).map_err(failed)?;
         let count = on_cpu.numel();

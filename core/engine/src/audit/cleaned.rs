@@ -69,13 +69,13 @@ impl Cleaned {
 
     /// Writes `path,label`, one line for each remaining sample, in data set order.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let failed = |e: csv::Error| Error::Failed(format!("cannot write the cleaned labels as CSV: {e}"));
+        let failed = |e: csv::Error| Error::encode("the cleaned labels")(e);
         let mut table = csv::Writer::from_writer(Vec::new());
         table.write_record(["path", "label"]).map_err(failed)?;
         for (path, label) in &self.rows {
             table.write_record([path, label]).map_err(failed)?;
         }
-        Ok(files::write(path, &table.into_inner().map_err(|e| Error::Failed(e.to_string()))?)?)
+        Ok(files::write(path, &table.into_inner().map_err(|e| Error::encode("the cleaned labels")(e.to_string()))?)?)
     }
 }
 

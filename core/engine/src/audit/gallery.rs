@@ -108,7 +108,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         known.described().into_iter().map(|(name, value)| (name, format!("{value:.3}"))).collect::<Vec<_>>()
     });
     let mut environment = Environment::new();
-    let failed = |e: minijinja::Error| Error::Failed(format!("cannot write the gallery: {e:#}"));
+    let failed = |e: minijinja::Error| Error::encode("the gallery")(format!("{e:#}"));
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
     let template = environment.get_template("gallery.html").map_err(failed)?;

@@ -30,7 +30,7 @@ pub fn write(path: &Path, audit: &Audit) -> Result<()> {
 }
 
 fn text(audit: &Audit) -> Result<Vec<u8>> {
-    let failed = |e: csv::Error| Error::Failed(format!("cannot write the table of samples as CSV: {e}"));
+    let failed = |e: csv::Error| Error::encode("the table of samples")(e);
     let known = audit.known.is_some();
     let columns = if known { TITLES.len() } else { TITLES.len() - 1 };
     let mut table = csv::Writer::from_writer(Vec::new());
@@ -57,5 +57,5 @@ fn text(audit: &Audit) -> Result<Vec<u8>> {
         record.extend(known.then(|| e.original.clone().unwrap_or_default()));
         table.write_record(&record).map_err(failed)?;
     }
-    table.into_inner().map_err(|e| Error::Failed(e.to_string()))
+    table.into_inner().map_err(|e| Error::encode("the table of samples")(e.to_string()))
 }

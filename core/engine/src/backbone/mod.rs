@@ -101,11 +101,10 @@ impl Model {
         let mut model = Self::blank(backbone, embedding, layout)?;
         let _no_grad = tch::no_grad_guard();
         for NamedTensor { name, mut tensor } in model.tensors() {
-            let saved =
-                tensors.get(&name).ok_or_else(|| Error::Failed(format!("the saved model has no tensor `{name}`")))?;
+            let saved = tensors.get(&name).ok_or_else(|| Error::MissingTensor(name.clone()))?;
             if saved.size() != tensor.size() {
                 let (found, wanted) = (saved.size(), tensor.size());
-                return Err(Error::Failed(format!("the saved `{name}` has shape {found:?} instead of {wanted:?}")));
+                return Err(Error::TensorShape { name, found, wanted });
             }
             tensor.copy_(saved);
         }

@@ -58,7 +58,7 @@ pub fn embed(
         dimensions: embeddings.size()[1],
         classes: samples.labels.as_ref().map(|(_, names)| names.len()),
     };
-    let json = |names: &[String]| serde_json::to_string(names).map_err(|e| Error::Failed(e.to_string()));
+    let json = |names: &[String]| serde_json::to_string(names).map_err(Error::encode("names"));
     let mut tensors = vec![("embeddings".to_string(), embeddings)];
     let mut metadata = tensor_file::Metadata::from([("paths".to_string(), json(&samples.paths)?)]);
     if let Some((labels, names)) = &samples.labels {

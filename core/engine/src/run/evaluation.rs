@@ -40,7 +40,7 @@ pub(super) fn evaluate(
         &options,
     )?;
     profile.count(Phase::Evaluation, &mut stopwatch);
-    let step = prepared.trainer.optimizer.steps();
+    let step = prepared.trainer.global_step();
     observe::evaluation(tracker, &recipe.track, &metrics, &embeddings, prepared, step, epoch)?;
     tracker.scalar("time/evaluation_seconds", started.elapsed().as_secs_f64(), step, epoch)?;
     profile.count(Phase::Tracking, &mut stopwatch);

@@ -12,9 +12,8 @@ use crate::progress::{EpochSummary, Progress, ProgressMode};
 use crate::stop::StopSignal;
 use crate::tensor_file;
 use crate::track::{Phase, Profile, ProfileSummary, SessionStatus, Tracker, logging};
-use crate::train::meter::Meter;
 use crate::train::noise_report::NoiseReport;
-use crate::train::{EpochEnd, Trainer, weighting};
+use crate::train::{EpochEnd, Trainer, TrainerPosition, weighting};
 use crate::{Error, Result, caught};
 use curricle_recipe::{EvalOn, Recipe};
 use curricle_record::{FORMAT, LockedRun, Metrics, RunFolder, RunResult, files};
@@ -93,7 +92,7 @@ struct RunLoop<'a> {
     started: Instant,
     profile: Profile,
     /// State in a checkpoint besides the trainer.
-    memory: Carried,
+    carried: Carried,
 }
 
 /// State that is kept until the end of the run.
@@ -141,9 +140,9 @@ impl<'a> RunLoop<'a> {
         };
         let trainer = &prepared.trainer;
         let (epochs, steps) = (experiment.recipe.train.epochs, trainer.batches()?.len() as u64);
-        let mut progress = Progress::new(options.progress, epochs, steps, trainer.epoch, trainer.step as u64);
-        let memory = match resumed {
-            Some(memory) => memory,
+        let mut progress = Progress::new(options.progress, epochs, steps, trainer.epoch(), trainer.step() as u64);
+        let carried = match resumed {
+            Some(carried) => carried,
             None => {
                 start_files::describe(experiment, &mut tracker)?;
                 progress.activity("evaluating the untrained model");
@@ -152,8 +151,8 @@ impl<'a> RunLoop<'a> {
                 Carried { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
         };
-        let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, memory };
-        if run.prepared.trainer.optimizer.steps() == 0 {
+        let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, carried };
+        if run.prepared.trainer.global_step() == 0 {
             run.checkpoint()?;
         }
         run.profile.end_epoch(false);
@@ -167,11 +166,8 @@ impl<'a> RunLoop<'a> {
     fn finish_training(mut self, stop: &StopSignal) -> Result<RunOutcome> {
         let epochs = self.recipe().train.epochs;
         let mut last = LastEpoch::default();
-        while self.prepared.trainer.epoch < epochs {
+        while self.prepared.trainer.epoch() < epochs {
             let batches = self.prepared.trainer.batches()?;
-            if self.prepared.trainer.step > batches.len() {
-                return Err(Error::Failed(CHECKPOINT_MISMATCH.into()));
-            }
             let Self { prepared, tracker, progress, profile, .. } = &mut self;
             let end = prepared.trainer.run_epoch(&batches, stop, |report| {
                 let mut stopwatch = profile.stopwatch();
@@ -190,7 +186,7 @@ impl<'a> RunLoop<'a> {
             }
             last = self.end_epoch(&batches)?;
             // After the last epoch the result is written instead; a run killed in between repeats that epoch.
-            if self.prepared.trainer.epoch < epochs {
+            if self.prepared.trainer.epoch() < epochs {
                 self.checkpoint()?;
             }
             self.end_profiled_epoch()?;
@@ -206,7 +202,7 @@ impl<'a> RunLoop<'a> {
         }
         let scalars: Vec<_> = seconds.iter().map(|(split, s)| (format!("time/epoch/{}", split.name()), *s)).collect();
         let trainer = &self.prepared.trainer;
-        self.tracker.scalars(&scalars, trainer.optimizer.steps(), trainer.epoch)
+        self.tracker.scalars(&scalars, trainer.global_step(), trainer.epoch())
     }
 
     fn log_profile(&self) -> Option<ProfileSummary> {
@@ -219,8 +215,8 @@ impl<'a> RunLoop<'a> {
     fn end_epoch(&mut self, batches: &[Vec<i64>]) -> Result<LastEpoch> {
         let recipe = self.recipe();
         let trainer = &mut self.prepared.trainer;
-        let (epoch, step) = (trainer.epoch + 1, trainer.optimizer.steps());
-        let mut last = LastEpoch { loss: trainer.meter.epoch_mean(), ..Default::default() };
+        let (epoch, step) = (trainer.epoch() + 1, trainer.global_step());
+        let mut last = LastEpoch { loss: trainer.mean_loss(), ..Default::default() };
         self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
 
         if !trainer.components.weights.is_uniform() {
@@ -260,11 +256,8 @@ impl<'a> RunLoop<'a> {
         let recall = recall_at_1.map(|recall| format!(", recall@1 {recall:.4}")).unwrap_or_default();
         tracing::info!("epoch {epoch}: loss {:.5}{recall}", last.loss);
 
-        let trainer = &mut self.prepared.trainer;
-        trainer.epoch += 1;
-        trainer.step = 0;
-        trainer.meter = Meter::default();
-        self.memory.batches_hash = chained_hash(&self.memory.batches_hash, batches);
+        self.prepared.trainer.finish_epoch();
+        self.carried.batches_hash = chained_hash(&self.carried.batches_hash, batches);
         Ok(last)
     }
 
@@ -272,14 +265,15 @@ impl<'a> RunLoop<'a> {
         let mut stopwatch = self.profile.stopwatch();
         self.tracker.flush()?;
         let trainer = &mut self.prepared.trainer;
+        let TrainerPosition { epoch, step, global_step, meter } = trainer.position();
         let position = Position {
-            epoch: trainer.epoch,
-            step: trainer.step,
-            global_step: trainer.optimizer.steps(),
-            meter: trainer.meter.save(),
-            batches_hash: self.memory.batches_hash.clone(),
-            untrained: self.memory.untrained.clone(),
-            seconds: self.memory.seconds_before + self.started.elapsed().as_secs_f64(),
+            epoch,
+            step,
+            global_step,
+            meter,
+            batches_hash: self.carried.batches_hash.clone(),
+            untrained: self.carried.untrained.clone(),
+            seconds: self.carried.seconds_before + self.started.elapsed().as_secs_f64(),
         };
         checkpoint::save(&self.folder.checkpoints(), &position, &trainer.snapshot())?;
         self.profile.count(Phase::Checkpoint, &mut stopwatch);
@@ -304,8 +298,8 @@ impl<'a> RunLoop<'a> {
         }
         self.profile.count(Phase::Tracking, &mut stopwatch);
         let profile = self.log_profile();
-        let seconds = self.memory.seconds_before + self.started.elapsed().as_secs_f64();
-        let (steps, epochs) = (trainer.optimizer.steps(), recipe.train.epochs);
+        let seconds = self.carried.seconds_before + self.started.elapsed().as_secs_f64();
+        let (steps, epochs) = (trainer.global_step(), recipe.train.epochs);
         self.tracker.scalar("time/run_seconds", seconds, steps, epochs)?;
         self.tracker.finish(SessionStatus::Success)?;
         self.progress.finish();
@@ -320,12 +314,12 @@ impl<'a> RunLoop<'a> {
             weights: recipe.weights.name.clone(),
             epochs,
             steps,
-            trained: last.metrics.unwrap_or_else(|| self.memory.untrained.clone()),
-            untrained: self.memory.untrained,
+            trained: last.metrics.unwrap_or_else(|| self.carried.untrained.clone()),
+            untrained: self.carried.untrained,
             final_loss: last.loss,
             weighting: last.weighting,
             conditions: self.prepared.manifest.conditions,
-            batches: self.memory.batches_hash,
+            batches: self.carried.batches_hash,
             seconds,
         };
         files::write_json(&self.folder.result(), &result)?;
@@ -343,35 +337,26 @@ impl<'a> RunLoop<'a> {
             EvalOn::Test => "test",
             EvalOn::Validation => "validation",
         };
-        let name = format!("{on} embeddings after epoch {}", trainer.epoch);
+        let name = format!("{on} embeddings after epoch {}", trainer.epoch());
         let points = Points { name: &name, embeddings: &embeddings, columns: &columns, inputs: Some(&test.inputs) };
         projector::write(self.folder.path(), &points, projector::DEFAULT_LIMIT)?;
         Ok(())
     }
 }
 
-/// The error for a checkpoint of another recipe.
-const CHECKPOINT_MISMATCH: &str = "the checkpoint does not match the run's recipe; use `--force` to start over";
-
 /// Restores the trainer from a checkpoint.
 fn resume(prepared: &mut Prepared, checkpoint: Checkpoint) -> Result<Carried> {
     let Checkpoint { position, tensors } = checkpoint;
-    let trainer = &mut prepared.trainer;
-    if position.epoch >= trainer.recipe.train.epochs {
-        return Err(Error::Failed(CHECKPOINT_MISMATCH.into()));
-    }
-    trainer.restore(&tensors, position.global_step)?;
-    trainer.epoch = position.epoch;
-    trainer.step = position.step;
-    trainer.meter = Meter::restore(position.meter);
-    tracing::info!("resumed in epoch {} after step {}", position.epoch + 1, position.global_step);
-    Ok(Carried { untrained: position.untrained, batches_hash: position.batches_hash, seconds_before: position.seconds })
+    let Position { epoch, step, global_step, meter, batches_hash, untrained, seconds } = position;
+    prepared.trainer.resume(TrainerPosition { epoch, step, global_step, meter }, &tensors)?;
+    tracing::info!("resumed in epoch {} after step {global_step}", epoch + 1);
+    Ok(Carried { untrained, batches_hash, seconds_before: seconds })
 }
 
 /// Logs how many steps were skipped because gradients overflowed, if loss scaling is used.
 fn log_skipped_steps(trainer: &Trainer) {
     if let Some(scale) = &trainer.loss_scale {
-        let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.optimizer.steps());
+        let (skipped, steps) = (scale.skipped().double_value(&[]), trainer.global_step());
         tracing::info!("f16: {skipped} of {steps} steps were skipped because gradients overflowed");
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn write(
 ) -> Result<()> {
     let split = &training.split;
     let nearest = nearest_classes(embeddings, &split.labels, weights, split.class_names.len());
-    let failed = |e: csv::Error| Error::Failed(format!("cannot write `{}`: {e}", path.display()));
+    let failed = |e: csv::Error| Error::encode("`samples.csv`")(e);
     let mut table = csv::Writer::from_writer(Vec::new());
     let mut header = vec!["sample", "path", "label", "weight"];
     header.extend(columns.iter().map(|(name, _)| name.as_str()));
@@ -39,7 +39,7 @@ pub(super) fn write(
         record.extend([suspected.to_string(), class(nearest[row]), training.flipped[row].to_string()]);
         table.write_record(&record).map_err(failed)?;
     }
-    let bytes = table.into_inner().map_err(|e| Error::Failed(e.to_string()))?;
+    let bytes = table.into_inner().map_err(|e| Error::encode("`samples.csv`")(e.to_string()))?;
     Ok(files::write(path, &bytes)?)
 }
 

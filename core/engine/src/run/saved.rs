@@ -112,7 +112,9 @@ impl SavedModel {
     pub fn build(&self, device: Device) -> Result<Model> {
         let ModelSettings { backbone, embedding, .. } = &self.settings;
         let failed = |error| match error {
-            Error::Failed(message) => Error::format(&self.path, message),
+            mismatch @ (Error::MissingTensor(_) | Error::TensorShape { .. }) => {
+                Error::format(&self.path, mismatch.to_string())
+            }
             other => other,
         };
         let layout = self.layout()?;
@@ -154,7 +156,7 @@ impl SavedModel {
 
     /// Writes the tensors under the names of the original architecture, with the settings as metadata.
     pub fn export_safetensors(&self, path: &Path) -> Result<()> {
-        let json = |value: serde_json::Result<String>| value.map_err(|e| Error::Failed(e.to_string()));
+        let json = |value: serde_json::Result<String>| value.map_err(Error::encode("settings"));
         let ModelSettings { backbone, embedding, images } = &self.settings;
         let metadata = [
             ("format", FORMAT.to_string()),

@@ -54,7 +54,7 @@ pub(super) fn write(resolved: &Resolved, folder: &RunFolder, prepared: &Prepared
 /// Writes the recipe to TensorBoard, as text and as hyperparameters.
 pub(super) fn describe(resolved: &Resolved, tracker: &mut Tracker) -> Result<()> {
     tracker.text("recipe", &format!("```toml\n{}\n```", resolved.to_toml()), 0);
-    let settings = serde_json::to_value(&resolved.recipe).map_err(|e| Error::Failed(e.to_string()))?;
+    let settings = serde_json::to_value(&resolved.recipe).map_err(Error::encode("the recipe"))?;
     let hparams = HParams::from_settings(resolved.hash(), &settings)
         .without("seed")
         .without("description")

@@ -25,10 +25,10 @@ impl RgbImage {
     pub fn from_batch(images: &Tensor) -> Result<Vec<Self>> {
         let shape = images.size();
         let &[n, channels @ (1 | 3), height, width] = shape.as_slice() else {
-            return Err(Error::Failed(format!("cannot draw images {shape:?}: expected `[N, 1 or 3, H, W]`")));
+            return Err(Error::encode("images")(format!("shape {shape:?}, expected `[N, 1 or 3, H, W]`")));
         };
         if images.kind() != Kind::Uint8 {
-            return Err(Error::Failed(format!("cannot draw images of {:?}: expected u8", images.kind())));
+            return Err(Error::encode("images")(format!("type {:?}, expected u8", images.kind())));
         }
         let torch = |e: tch::TchError| Error::Torch { during: "drawing images", source: e.into() };
         // One copy to the host, channels last.
@@ -132,7 +132,7 @@ impl RgbImage {
         let pixels = self.pixels.concat();
         encoder
             .encode(&pixels, side(self.width), side(self.height), image::ExtendedColorType::Rgb8)
-            .map_err(|e| Error::Failed(format!("cannot encode an image as JPEG: {e}")))?;
+            .map_err(Error::encode("an image as JPEG"))?;
         Ok(file)
     }
 
@@ -151,7 +151,7 @@ impl RgbImage {
             encoder.write_header()?.write_image_data(&data)?;
             Ok(file)
         };
-        encode().map_err(|e| Error::Failed(format!("cannot encode an image of {}×{}: {e}", self.width, self.height)))
+        encode().map_err(Error::encode("an image as PNG"))
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn plugin(name: &str, content: Vec<u8>) -> SummaryMetadata {
 }
 
 pub(super) fn encode(message: &impl protobuf::Message) -> Result<Vec<u8>> {
-    message.write_to_bytes().map_err(|e| crate::Error::Failed(format!("cannot encode a TensorBoard message: {e}")))
+    message.write_to_bytes().map_err(crate::Error::encode("a TensorBoard message"))
 }
 
 fn bytes(content: &[u8]) -> TensorProto {

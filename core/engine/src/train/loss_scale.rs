@@ -81,7 +81,7 @@ impl LossScale {
     pub fn restore(&mut self, state: &HashMap<String, Tensor>) -> Result<()> {
         let Self { scale, good_steps, skipped, .. } = self;
         for (name, tensor) in [(SCALE, scale), (GOOD_STEPS, good_steps), (SKIPPED, skipped)] {
-            let missing = || Error::Failed(format!("the checkpoint has no tensor `{name}`"));
+            let missing = || Error::MissingTensor(name.to_string());
             tensor.copy_(state.get(name).ok_or_else(missing)?);
         }
         Ok(())

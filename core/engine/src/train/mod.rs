@@ -12,6 +12,6 @@ mod trainer;
 pub mod weighting;
 
 pub use components::Declared;
-pub use trainer::{EpochEnd, StepReport, Trainer, TrainingSet};
+pub use trainer::{EpochEnd, StepReport, Trainer, TrainerPosition, TrainingSet};
 pub(crate) use trainer::{check_batches, check_loss};
 pub(crate) use weighting::check as check_weights;

@@ -23,11 +23,9 @@ impl Trainer<'_> {
     }
 
     /// Restores the tensors of a snapshot.
-    pub fn restore(&mut self, tensors: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
+    pub(super) fn restore(&mut self, tensors: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let _no_grad = tch::no_grad_guard();
-        let saved = |name: &str| {
-            tensors.get(name).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{name}`")))
-        };
+        let saved = |name: &str| tensors.get(name).ok_or_else(|| Error::MissingTensor(name.to_string()));
         for named in self.model.tensors() {
             copy(&named.tensor, saved(&format!("model.{}", named.name))?, &named.name)?;
         }
@@ -40,10 +38,9 @@ impl Trainer<'_> {
         if let Some(scale) = &mut self.loss_scale {
             scale.restore(tensors)?;
         }
-        let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?)
-            .map_err(|e| Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` cannot be read: {e}")))?;
+        let weights = Vec::<f64>::try_from(saved(SAMPLE_WEIGHTS)?).map_err(|_| Error::CheckpointMismatch)?;
         if weights.len() != self.weights.values().len() {
-            return Err(Error::Failed(format!("the checkpoint's `{SAMPLE_WEIGHTS}` is from another data set")));
+            return Err(Error::CheckpointMismatch);
         }
         self.weights.set(weights);
         Ok(())
@@ -57,7 +54,7 @@ fn declared_tensors<'a>(kind: &'a str, declared: &'a Declared) -> impl Iterator<
 fn copy(to: &Tensor, from: &Tensor, name: &str) -> Result<()> {
     if to.size() != from.size() {
         let (found, wanted) = (from.size(), to.size());
-        return Err(Error::Failed(format!("the checkpoint's `{name}` has shape {found:?} instead of {wanted:?}")));
+        return Err(Error::TensorShape { name: name.to_string(), found, wanted });
     }
     to.shallow_clone().copy_(from);
     Ok(())

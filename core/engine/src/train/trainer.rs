@@ -3,7 +3,7 @@
 use super::components::{Components, named};
 use super::groups;
 use super::loss_scale::LossScale;
-use super::meter::{LossWindow, Meter};
+use super::meter::{LossWindow, Meter, MeterState};
 use super::optimizer::{Optimizer, StepOptions};
 use super::schedule::Schedule;
 use super::weighting::SampleWeights;
@@ -15,7 +15,7 @@ use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_recipe::{Precision, Recipe};
 use curricle_sdk::{Batch, ComponentKind, Epoch, Log, guard, rng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 use tch::{Device, Tensor};
 
@@ -52,16 +52,29 @@ pub struct Trainer<'a> {
     /// The samples' weights.
     pub weights: SampleWeights,
     /// The epoch being trained, counted from 0.
-    pub epoch: u64,
+    epoch: u64,
     /// Steps already taken in it.
-    pub step: usize,
+    step: usize,
     /// Losses that have not been logged.
-    pub meter: Meter,
+    meter: Meter,
     /// The loss scale, for networks in f16.
     pub loss_scale: Option<LossScale>,
     /// Whether to wait for the device after every phase of a step.
     pub profiled: bool,
     schedule: Schedule,
+}
+
+/// How far training is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainerPosition {
+    /// The epoch being trained, counted from 0.
+    pub epoch: u64,
+    /// Steps already taken in it.
+    pub step: usize,
+    /// Steps taken since the start of training.
+    pub global_step: u64,
+    /// Losses that have not been logged.
+    pub meter: MeterState,
 }
 
 /// The steps since the last report.
@@ -118,6 +131,54 @@ impl<'a> Trainer<'a> {
             profiled: false,
             schedule,
         })
+    }
+
+    /// The epoch being trained, counted from 0.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Steps already taken in the current epoch.
+    pub fn step(&self) -> usize {
+        self.step
+    }
+
+    /// Steps taken since the start of training.
+    pub fn global_step(&self) -> u64 {
+        self.optimizer.steps()
+    }
+
+    /// Mean loss of the current epoch.
+    pub fn mean_loss(&self) -> f64 {
+        self.meter.epoch_mean()
+    }
+
+    /// Moves on to the next epoch.
+    pub fn finish_epoch(&mut self) {
+        self.epoch += 1;
+        self.step = 0;
+        self.meter = Meter::default();
+    }
+
+    /// How far training is, for a checkpoint; [`Trainer::snapshot`] has the tensors.
+    pub fn position(&mut self) -> TrainerPosition {
+        let (epoch, step, global_step) = (self.epoch, self.step, self.global_step());
+        TrainerPosition { epoch, step, global_step, meter: self.meter.save() }
+    }
+
+    /// Continues from a checkpoint.
+    pub fn resume(&mut self, position: TrainerPosition, tensors: &HashMap<String, Tensor>) -> Result<()> {
+        if position.epoch >= self.recipe.train.epochs {
+            return Err(Error::CheckpointMismatch);
+        }
+        self.restore(tensors, position.global_step)?;
+        self.epoch = position.epoch;
+        self.step = position.step;
+        self.meter = Meter::restore(position.meter);
+        if self.step > self.batches()?.len() {
+            return Err(Error::CheckpointMismatch);
+        }
+        Ok(())
     }
 
     /// The batches of the current epoch, checked.

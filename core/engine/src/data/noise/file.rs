@@ -31,7 +31,7 @@ pub fn save(path: &Path, split: &Split, noisy: &NoisyLabels) -> Result<()> {
             label: noisy.class_names[noisy.labels[sample] as usize].clone(),
             flipped: noisy.flipped[sample],
         };
-        writer.serialize(row).map_err(|e| Error::Failed(format!("cannot write the noisy labels as CSV: {e}")))?;
+        writer.serialize(row).map_err(Error::encode("the noisy labels"))?;
     }
     let text = writer.into_inner().map_err(|e| Error::file("write", path)(e.into_error()))?;
     Ok(files::write(path, &text)?)

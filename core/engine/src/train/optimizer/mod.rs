@@ -238,8 +238,7 @@ impl Optimizer {
     /// Restores the values of [`Optimizer::state`] and [`Optimizer::steps`].
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: u64) -> Result<()> {
         let names = self.rule.moments();
-        let saved =
-            |key: &str| state.get(key).ok_or_else(|| Error::Failed(format!("the checkpoint has no tensor `{key}`")));
+        let saved = |key: &str| state.get(key).ok_or_else(|| Error::MissingTensor(key.to_string()));
         for slot in &mut self.slots {
             for (name, moment) in names.iter().zip(&mut slot.moments) {
                 moment.copy_(saved(&state_name(name, &slot.parameter.name))?);
@@ -255,8 +254,7 @@ impl Optimizer {
     /// Parameters with equal update counts share a counter again.
     fn restore_counters(&mut self, updates: &Tensor) -> Result<()> {
         let values = Vec::<f32>::try_from(updates).ok().filter(|values| values.len() == self.slots.len());
-        let values =
-            values.ok_or_else(|| Error::Failed(format!("the checkpoint's `{UPDATES}` is from another network")))?;
+        let values = values.ok_or_else(|| Error::CheckpointMismatch)?;
         let device = self.counters[0].device();
         let mut known: Vec<f32> = Vec::new();
         for (slot, value) in self.slots.iter_mut().zip(values) {
