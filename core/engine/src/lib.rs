@@ -1,8 +1,9 @@
-//! The engine: turns a recipe into a finished run.
+//! The engine: turns a resolved recipe into a finished run.
 //!
-//! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
-//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
-//! result. [`run`] drives all of it; [`report`] turns results into tables and figures.
+//! Data flows one way: [`data`] (and label noise) → sampler → [`backbone`] → loss and weights →
+//! [`train`] → evaluation → [`track`] → result; [`run`] drives all of it. Whatever components,
+//! networks or files decide about a recipe is checked in [`preflight`]. A module uses only modules
+//! below it; `docs/architecture.md` lists them in order.
 
 pub mod audit;
 pub mod backbone;

@@ -137,10 +137,12 @@ pub fn tidy(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir if matches!(result.components().next_back(), Some(Component::Normal(_))) => {
-                result.pop();
-            }
             Component::CurDir => {}
+            Component::ParentDir => match result.components().next_back() {
+                Some(Component::Normal(_)) => drop(result.pop()),
+                Some(Component::RootDir) => {}
+                _ => result.push(component),
+            },
             other => result.push(other),
         }
     }

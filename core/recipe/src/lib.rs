@@ -36,6 +36,7 @@ mod tune;
 mod validate;
 
 pub use catalogue::{COMPONENT_TABLES, Catalogue, ComponentSchema, Written};
+pub use grid::folder_name;
 pub use hash::identity;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use load::{load, settings_of};

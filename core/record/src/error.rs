@@ -31,7 +31,7 @@ pub enum Error {
     Busy(PathBuf),
     /// A run was started under conditions that no longer hold.
     #[error(
-        "`{folder}` was started with different {what} (`{before}`, now `{now}`) and cannot be resumed; `--force` \
+        "`{folder}` was started with {what} (`{before}`, now `{now}`) and cannot be resumed; `--force` \
          starts it again"
     )]
     NotResumable {

@@ -16,10 +16,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Its name in a run folder.
+/// Prefix of tags whose values depend on the clock, such as step time.
 pub const TIME: &str = "time/";
 
-/// Bytes at the end of the file in which the last record is looked for.
+/// Number of bytes at the end of the file to search for the last record.
 const TAIL: u64 = 4096;
 
 const HEADER: &str = r#"{"format":"curricle-metrics","version":1}"#;
@@ -152,7 +152,7 @@ pub fn read(path: &Path) -> Result<Vec<Scalar>> {
     Ok(records)
 }
 
-/// Removes the records of steps after `step`, and an incomplete last line.
+/// The epoch of the last complete record; `None` if there is none. Reads only the end of the file.
 pub fn last_epoch(path: &Path) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -164,7 +164,7 @@ pub fn last_epoch(path: &Path) -> Option<u64> {
     tail.lines().rev().find_map(epoch)
 }
 
-/// Removes the records of steps after `step`, and a last line that was only half written.
+/// Removes the records of steps after `step`, and an incomplete last line.
 pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
     files::write_with(path, |file| {
         writeln!(file, "{HEADER}").map_err(Error::file("write", path))?;

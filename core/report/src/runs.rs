@@ -59,7 +59,7 @@ impl ReportedRun {
     }
 }
 
-/// A setting of a recipe by its dotted name.
+/// Which run belongs in a cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RunKey {
     /// The method.

@@ -64,7 +64,7 @@ pub use log::Log;
 pub use loss::{Batch, Loss, PairMasks, Pairs};
 pub use sampler::{Epoch, Sampler};
 pub use tensors::{Init, Shape, TensorSpec, Tensors};
-pub use weights::{LossInfo, Round, WeightScheme, WeightUpdate};
+pub use weights::{LossInfo, Round, WeightScheme, WeightUpdate, maw_sdaw};
 
 /// The crates whose types appear in this crate's interface, in the versions it was built with.
 pub use {inventory, rand, rand_chacha, schemars, serde, serde_json, tch};

@@ -19,6 +19,14 @@ impl LossInfo<'_> {
     }
 }
 
+/// MAW and SDAW: mean and population standard deviation of the classes' average weights.
+pub fn maw_sdaw(average_weights: &[f64]) -> (f64, f64) {
+    let count = average_weights.len().max(1) as f64;
+    let maw = average_weights.iter().sum::<f64>() / count;
+    let variance = average_weights.iter().map(|z| (z - maw).powi(2)).sum::<f64>() / count;
+    (maw, variance.sqrt())
+}
+
 /// What a weight scheme sees after the θ-phase of a round.
 #[derive(Debug)]
 pub struct Round<'a> {

@@ -70,11 +70,7 @@ impl Classes {
 
     /// Mean (MAW) and population standard deviation (SDAW) over classes of the average weight.
     pub fn maw_sdaw(&self, weights: &[f64]) -> (f64, f64) {
-        let average = self.average_weights(weights);
-        let count = average.len().max(1) as f64;
-        let maw = average.iter().sum::<f64>() / count;
-        let variance = average.iter().map(|z| (z - maw).powi(2)).sum::<f64>() / count;
-        (maw, variance.sqrt())
+        curricle_sdk::maw_sdaw(&self.average_weights(weights))
     }
 }
 

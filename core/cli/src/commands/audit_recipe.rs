@@ -1,5 +1,6 @@
 //! The recipe that `curricle audit` trains with when it is given images instead of a run.
 
+use curricle_recipe::folder_name;
 use std::path::Path;
 
 /// Labelled images.
@@ -30,7 +31,7 @@ pub fn recipe_text(images: ImageSource, weights: Option<&Path>) -> String {
     };
     let shared = SHARED.replace("CLASSES", &classes_in_a_batch(images).to_string());
     let name = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
-    let name = toml::Value::String(format!("audit-{}", folder_name(&name)));
+    let name = toml::Value::String(folder_name(&["audit", &name]));
     format!(
         "# Finds mislabelled images: all of them train, with lower weights where the label does not fit.\n\
          name = {name}\n\
@@ -49,13 +50,6 @@ fn classes_in_a_batch(images: ImageSource) -> usize {
         ImageSource::List(_) => None,
     };
     folders.map_or(16, |folders| folders.clamp(2, 16))
-}
-
-/// Replaces everything but letters and digits with dashes.
-fn folder_name(name: &str) -> String {
-    let safe: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-    let safe = safe.trim_matches('-');
-    if safe.is_empty() { "images".into() } else { safe.into() }
 }
 
 const PRETRAINED: &str = "\
@@ -148,6 +142,5 @@ mod tests {
                 assert_eq!(recipe["backbone"].get("weights").is_some(), weights.is_some());
             }
         }
-        assert_eq!(folder_name("../.."), "images");
     }
 }

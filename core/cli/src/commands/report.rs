@@ -133,6 +133,9 @@ pub fn run(args: &Args) -> Result<()> {
             })?
         }
     };
+    for figure in figures.iter().flat_map(|figures| &figures.damaged) {
+        output::note(&format!("warning: {} are missing: {}", figure.title, figure.reason));
+    }
     if let (Some(folder), Some(figures)) = (&args.figures, &figures) {
         write_figures(folder, figures)?;
     }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::Tensor;
 
-/// The scheme that computes the weights if the run has none.
+/// A round so late that the schedule of λ has reached its end.
 const LATE_ROUND: u64 = 1000;
 
 /// Where weights come from.

@@ -1,5 +1,5 @@
 //! Many runs from one recipe: planning, launching (locally or with Slurm) and their states.
-//! [`crate::report`] compares them.
+//! `curricle-report` compares them.
 
 mod launch;
 mod pool;

@@ -6,7 +6,7 @@ use curricle_record::{RunFolder, RunState, StateName, metrics_file};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Number of bytes at the end of `metrics.jsonl` to search for the last record.
+/// The state of a run whose folder is below `out`.
 pub fn state_of(run: &SweepRun, out: &Path) -> Result<RunState> {
     if run.search.is_some() {
         return Ok(RunState::Waiting);
@@ -25,7 +25,7 @@ pub struct RunStatus {
     pub seed: u64,
     /// Whether it is a trial of a search.
     pub trial: bool,
-    /// One of [`STATES`].
+    /// Its state.
     pub state: StateName,
     /// The current or last epoch.
     pub epoch: Option<u64>,
@@ -44,10 +44,10 @@ impl RunStatus {
     pub fn new(run: &SweepRun, trial: bool, state: &RunState, out: &Path) -> Self {
         let folder = run.search.is_none().then(|| folder_of(run, out));
         let recipe = &run.resolved.recipe;
-        let begun = matches!(state, RunState::Running | RunState::Interrupted | RunState::Failed(_));
+        let started = matches!(state, RunState::Running | RunState::Interrupted | RunState::Failed(_));
         let epoch = match state {
             RunState::Finished(result) => Some(result.epochs),
-            _ => folder.as_ref().filter(|_| begun).and_then(|folder| metrics_file::last_epoch(&folder.metrics())),
+            _ => folder.as_ref().filter(|_| started).and_then(|folder| metrics_file::last_epoch(&folder.metrics())),
         };
         Self {
             method: run.method.clone(),

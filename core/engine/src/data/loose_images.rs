@@ -25,7 +25,7 @@ pub struct LooseImages {
 ///
 /// The subfolders of a folder are classes, unless there are images next to them. A list is a CSV file of
 /// `path,label`, or of paths only; they are relative to the file.
-pub fn pictures(path: &Path, images: &ImagesRecipe) -> Result<LooseImages> {
+pub fn find_images(path: &Path, images: &ImagesRecipe) -> Result<LooseImages> {
     let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
     if list.entries.is_empty() {
         return Err(Error::format(path, "contains no images"));
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn found(folder: &Path, name: &str) -> LooseImages {
-        pictures(&folder.join(name), &ImagesRecipe::default()).unwrap()
+        find_images(&folder.join(name), &ImagesRecipe::default()).unwrap()
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         ["1.png", "2.png"].iter().for_each(|name| std::fs::write(folder.path().join(name), b"").unwrap());
         let list = |text: &str| {
             std::fs::write(folder.path().join("list.csv"), text).unwrap();
-            pictures(&folder.path().join("list.csv"), &ImagesRecipe::default())
+            find_images(&folder.path().join("list.csv"), &ImagesRecipe::default())
         };
         assert_eq!(list("1.png\n2.png\n").unwrap().labels, None);
         let labelled = list("path,label\n2.png,10\n1.png,9\n").unwrap();

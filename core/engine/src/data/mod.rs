@@ -24,7 +24,7 @@ use curricle_record::SkippedFile;
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
-pub use loose_images::{LooseImages, pictures};
+pub use loose_images::{LooseImages, find_images};
 pub use split::{Inputs, Layout, Split};
 
 use crate::Result;

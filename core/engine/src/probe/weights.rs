@@ -4,7 +4,7 @@ use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
 use crate::train::components::{Declared, check_specs};
 use crate::{Error, Result};
-use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard};
+use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, maw_sdaw};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -139,18 +139,14 @@ fn write(path: &Path, input: &Input, update: &WeightUpdate) -> Result<()> {
 }
 
 /// Mean (MAW) and population standard deviation (SDAW) of the classes' average weights.
-pub fn averages(labels: &[i64], weights: &[f64]) -> (f64, f64) {
+fn averages(labels: &[i64], weights: &[f64]) -> (f64, f64) {
     let mut classes: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
     for (&label, &weight) in labels.iter().zip(weights) {
         let class = classes.entry(label).or_default();
         class.0 += weight;
         class.1 += 1.0;
     }
-    let count = classes.len().max(1) as f64;
-    let averages: Vec<f64> = classes.values().map(|(sum, size)| sum / size).collect();
-    let maw = averages.iter().sum::<f64>() / count;
-    let variance = averages.iter().map(|z| (z - maw).powi(2)).sum::<f64>() / count;
-    (maw, variance.sqrt())
+    maw_sdaw(&classes.values().map(|(sum, size)| sum / size).collect::<Vec<f64>>())
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<EmbedInput> {
             return Err(Error::Usage("this model was trained on features and cannot embed images".into()));
         }
     }
-    let images = data::pictures(path, &saved.settings.images)?;
+    let images = data::find_images(path, &saved.settings.images)?;
     let labels = images.labels.map(|labels| (labels, images.class_names));
     Ok(EmbedInput { inputs: images.inputs, paths: images.paths, labels, query: None })
 }

@@ -40,7 +40,7 @@ pub struct RunOptions {
     pub image_cache: Option<PathBuf>,
 }
 
-/// The file with the error of a failed run; the next attempt removes it.
+/// How a run ended that did not fail.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// Its folder.

@@ -61,7 +61,7 @@ impl Tracker {
         self.scalars(&[(tag, value)], step, epoch)
     }
 
-    /// Writes the scalars of one step. Rates and durations belong under [`metrics::TIME`].
+    /// Writes the scalars of one step. Rates and durations belong under [`metrics_file::TIME`].
     pub fn scalars<T: AsRef<str>>(&mut self, values: &[(T, f64)], step: u64, epoch: u64) -> Result<()> {
         let record = |(tag, value): &(T, f64)| Scalar { step, epoch, tag: tag.as_ref().to_string(), value: *value };
         let records: Vec<Scalar> = values.iter().map(record).collect();

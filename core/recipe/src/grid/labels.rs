@@ -45,7 +45,7 @@ fn whole_text(node: &Node) -> String {
 }
 
 /// A folder name: letters, digits and `._=+` are kept, everything else becomes a dash.
-pub(crate) fn folder_name(parts: &[&str]) -> String {
+pub fn folder_name(parts: &[&str]) -> String {
     let mut name = String::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
         if !name.is_empty() {

@@ -5,5 +5,6 @@ mod labels;
 mod paths;
 
 pub(crate) use axes::{GridPoint, SweepAxis, count, grid, points, refuse_overlaps, zip};
-pub(crate) use labels::{folder_name, short_names, value_text};
+pub use labels::folder_name;
+pub(crate) use labels::{short_names, value_text};
 pub(crate) use paths::{PathSetting, named};

@@ -1,12 +1,13 @@
 //! Validation of strings and numbers.
 
 use super::Walk;
+use crate::files::tidy;
 use crate::limits::{Limits, whole_numbers};
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::{Node, Value};
 use serde_json::Value as Json;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 impl Walk<'_> {
     /// Reports a value of the wrong type, with help for common mistakes.
@@ -101,17 +102,7 @@ impl Walk<'_> {
 
 /// The absolute form of a path, without `.` and `..`; symbolic links are not resolved.
 fn absolute(path: &Path) -> Option<String> {
-    let mut result = PathBuf::new();
-    for component in std::path::absolute(path).ok()?.components() {
-        match component {
-            Component::ParentDir => {
-                result.pop();
-            }
-            Component::CurDir => {}
-            other => result.push(other),
-        }
-    }
-    result.into_os_string().into_string().ok()
+    tidy(&std::path::absolute(path).ok()?).into_os_string().into_string().ok()
 }
 
 #[cfg(test)]

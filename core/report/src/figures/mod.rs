@@ -45,6 +45,8 @@ pub struct Figures {
     pub drawn: Vec<Figure>,
     /// Figures that could not be drawn.
     pub not_drawn: Vec<NotDrawn>,
+    /// Runs whose curves are missing because a file is missing or damaged.
+    pub damaged: Vec<NotDrawn>,
 }
 
 impl Figures {
@@ -93,7 +95,7 @@ impl Figures {
                 Ok(history) => {
                     histories.insert(&run.folder, history);
                 }
-                Err(error) => self.not_drawn.push(NotDrawn {
+                Err(error) => self.damaged.push(NotDrawn {
                     title: format!("Curves of {} with seed {}", run.method, run.seed()),
                     reason: error.to_string(),
                 }),
@@ -126,7 +128,7 @@ impl Figures {
                     let svg = weights.svg(&name, &title);
                     self.drawn.push(Figure { name, title, case: case.into(), svg });
                 }
-                Err(error) => self.not_drawn.push(NotDrawn { title, reason: error.to_string() }),
+                Err(error) => self.damaged.push(NotDrawn { title, reason: error.to_string() }),
             }
         }
         if self.drawn.len() == before && !comparison.runs.iter().any(|run| run.result.weights != "uniform") {
