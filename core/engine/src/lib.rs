@@ -1,8 +1,8 @@
 //! The engine: turns a recipe into a finished run.
 //!
-//! Data flows one way, and each arrow is one module: recipe text → [`recipe`] → [`data`] (and
-//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → [`eval`] → [`track`] →
-//! result. [`run`] drives all of it; [`report`] turns results into tables and figures.
+//! Data flows one way, and each arrow is one module: recipe → [`preflight`] → [`data`] (and
+//! label noise) → sampler → [`backbone`] → loss and weights → [`train`] → evaluation → [`track`] →
+//! result. [`run`] drives all of it.
 
 pub mod audit;
 pub mod backbone;

@@ -29,8 +29,8 @@ pub fn write_with<E: From<Error>>(
     Ok(())
 }
 
-/// The bytes of a file that libtorch writes, for formats it only writes to a path. On a full disk
-/// libtorch would abort the program, so it writes to the temporary folder first.
+/// Temporary files are private to their owner by default, but run folders are shared; the umask still
+/// applies.
 fn builder<'a>() -> tempfile::Builder<'a, 'a> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".writing-").suffix(".tmp");
