@@ -96,7 +96,9 @@ fn used_from_root(code: &str, root: &str) -> BTreeSet<String> {
                         '{' => depth += 1,
                         '}' if depth == 0 => break,
                         '}' => depth -= 1,
-                        ',' if depth == 0 => drop(used.insert(identifier(std::mem::take(&mut item).trim()).to_string())),
+                        ',' if depth == 0 => {
+                            drop(used.insert(identifier(std::mem::take(&mut item).trim()).to_string()))
+                        }
                         c => item.push(c),
                     }
                 }
@@ -114,7 +116,9 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
         let inside = path.strip_prefix(src).expect("below the folder").to_path_buf();
         let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let module = parts[0].trim_end_matches(".rs").to_string();
-        if matches!(module.as_str(), "lib" | "main" | "tests" | "fixture") || parts.iter().any(|part| part == "tests.rs") {
+        if matches!(module.as_str(), "lib" | "main" | "tests" | "fixture")
+            || parts.iter().any(|part| part == "tests.rs")
+        {
             continue;
         }
         let code = code(&path);
@@ -133,7 +137,12 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
 
 /// A way from a module back to itself.
 fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
-    fn walk(graph: &BTreeMap<String, BTreeSet<String>>, at: &str, way: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
+    fn walk(
+        graph: &BTreeMap<String, BTreeSet<String>>,
+        at: &str,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> bool {
         if let Some(start) = way.iter().position(|name| name == at) {
             way.drain(..start);
             way.push(at.to_string());
@@ -190,8 +199,21 @@ fn a_cycle_is_found_with_its_way() {
 /// Names that two crates share because they mean the same: the SDK's types and their C counterparts, the
 /// error type of each crate, the arguments of each command.
 const SHARED_NAMES: [&str; 15] = [
-    "Args", "Batch", "Command", "Component", "DataFacts", "Epoch", "Error", "Log", "LossInfo", "Plugin", "Result", "Round",
-    "Shape", "TensorSpec", "Target",
+    "Args",
+    "Batch",
+    "Command",
+    "Component",
+    "DataFacts",
+    "Epoch",
+    "Error",
+    "Log",
+    "LossInfo",
+    "Plugin",
+    "Result",
+    "Round",
+    "Shape",
+    "TensorSpec",
+    "Target",
 ];
 
 #[test]
