@@ -1,4 +1,4 @@
-"""The faiss side of `cargo bench -p curricle-engine --bench eval`; needs numpy and faiss-cpu.
+"""The faiss side of `cargo bench -p curricle-eval --bench eval`; needs numpy and faiss-cpu.
 
 Arguments: samples, dimensions, classes, threads. Standard input: the embeddings as little-endian
 f32, then one task per line (`search` or `kmeans`). The answer to each is `SECONDS OUTCOME`.

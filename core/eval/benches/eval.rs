@@ -1,9 +1,9 @@
 //! Measures the speed and memory of evaluation, and compares with faiss if `PEER_PYTHON` has it.
 //!
 //! ```text
-//! cargo bench -p curricle-engine --bench eval
-//! PEER_PYTHON=venv/bin/python cargo bench -p curricle-engine --bench eval
-//! cargo bench -p curricle-engine --bench eval -- memory
+//! cargo bench -p curricle-eval --bench eval
+//! PEER_PYTHON=venv/bin/python cargo bench -p curricle-eval --bench eval
+//! cargo bench -p curricle-eval --bench eval -- memory
 //! ```
 //!
 //! Both sides use the same data and number of threads, and alternate, so that other load on the machine
