@@ -1,6 +1,6 @@
 """The PyTorch side of `cargo bench -p curricle --bench step`; needs torch, torchvision, pytorch-metric-learning, Pillow.
 
-`draw FOLDER` generates JPEG images of 500 x 375 pixels below FOLDER/pictures, one folder per class.
+`draw FOLDER` generates JPEG images of 500 x 375 pixels below FOLDER/images, one folder per class.
 `train FOLDER NETWORK BATCHES THREADS plain|tuned` waits for lines on standard input; for each it trains an
 epoch of BATCHES batches of 32 and prints the seconds. `tuned` uses channels-last networks and the fused optimiser.
 """
@@ -19,7 +19,7 @@ def draw(folder):
 
     numbers = np.random.default_rng(0)
     for label in range(CLASSES):
-        target = folder / "pictures" / f"class-{label:02}"
+        target = folder / "images" / f"class-{label:02}"
         target.mkdir(parents=True, exist_ok=True)
         for sample in range(PER_CLASS):
             # Blurred noise compresses about as well as photographs.
@@ -40,7 +40,7 @@ def train(folder, network, batches, threads, how):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     tuned = how == "tuned"
-    paths = sorted((folder / "pictures").glob("*/*.jpg"))
+    paths = sorted((folder / "images").glob("*/*.jpg"))
     labels = [int(path.parent.name[-2:]) for path in paths]
     transform = T.Compose(
         [

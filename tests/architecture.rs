@@ -1,7 +1,5 @@
-//! The order of the house: crates look down, modules of a crate form no cycle, type names are unique.
-//!
-//! `docs/architecture.md` shows the floors. A module may use another only if that one does not use it
-//! back, directly or through others.
+//! The structure of the workspace: crates depend only on lower layers, the modules of a crate have no cyclic
+//! dependencies, and type names are unique.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,9 +8,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// Crates from the bottom up. A crate may use those on lower floors only, and `torch` says whether it
-/// may use libtorch.
-const FLOORS: [(&str, usize, Torch); 9] = [
+/// Crates with their layers from the bottom up, and whether they may use libtorch. A crate may depend only
+/// on crates of lower layers.
+const LAYERS: [(&str, usize, Torch); 9] = [
     ("rng", 0, Torch::No),
     ("record", 0, Torch::No),
     ("torch", 0, Torch::Yes),
@@ -30,7 +28,7 @@ enum Torch {
     No,
 }
 
-/// Names in the section `[dependencies]` of a manifest.
+/// The names in the `[dependencies]` section of a manifest.
 fn dependencies(manifest: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(manifest).expect("a manifest");
     let lines = text.lines().skip_while(|line| *line != "[dependencies]").skip(1);
@@ -39,11 +37,11 @@ fn dependencies(manifest: &Path) -> Vec<String> {
 }
 
 #[test]
-fn crates_depend_on_lower_floors_only() {
-    let floor = |name: &str| FLOORS.iter().find(|known| known.0 == name).map(|known| known.1);
-    for (name, own, torch) in FLOORS {
+fn crates_depend_on_lower_layers_only() {
+    let layer = |name: &str| LAYERS.iter().find(|known| known.0 == name).map(|known| known.1);
+    for (name, own, torch) in LAYERS {
         for dependency in dependencies(&root().join("core").join(name).join("Cargo.toml")) {
-            let below = dependency.strip_prefix("curricle-").and_then(floor);
+            let below = dependency.strip_prefix("curricle-").and_then(layer);
             assert!(below.is_none_or(|below| below < own), "`{name}` may not depend on `{dependency}`");
             let is_torch = matches!(dependency.as_str(), "tch" | "torch-sys" | "curricle-sdk" | "curricle-torch");
             assert!(!is_torch || torch == Torch::Yes, "`{name}` must not need libtorch, but depends on `{dependency}`");
@@ -82,7 +80,7 @@ fn identifier(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// The names after `crate::`, one by one or in braces.
+/// The names after `crate::` or `super::`, single or in braces.
 fn used_from_root(code: &str, root: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     for (at, _) in code.match_indices(root) {
@@ -109,7 +107,7 @@ fn used_from_root(code: &str, root: &str) -> BTreeSet<String> {
     used
 }
 
-/// Which top-level modules of a crate each of them uses.
+/// The top-level modules of a crate, each with those that it uses.
 fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for path in rust_files(src) {
@@ -123,7 +121,7 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
         }
         let code = code(&path);
         let mut used = used_from_root(&code, "crate::");
-        // Above a top-level file, or above the `mod.rs` of a folder, is the root of the crate.
+        // `super` of a top-level file, or of a folder's `mod.rs`, is the crate root.
         if parts.len() == 1 || (parts.len() == 2 && parts[1] == "mod.rs") {
             used.extend(used_from_root(&code, "super::"));
         }
@@ -135,38 +133,38 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-/// A way from a module back to itself.
+/// A path from a module back to itself, if there is one.
 fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn walk(
         graph: &BTreeMap<String, BTreeSet<String>>,
         at: &str,
-        way: &mut Vec<String>,
+        path: &mut Vec<String>,
         done: &mut BTreeSet<String>,
     ) -> bool {
-        if let Some(start) = way.iter().position(|name| name == at) {
-            way.drain(..start);
-            way.push(at.to_string());
+        if let Some(start) = path.iter().position(|name| name == at) {
+            path.drain(..start);
+            path.push(at.to_string());
             return true;
         }
         if !done.insert(at.to_string()) {
             return false;
         }
-        way.push(at.to_string());
-        let found = graph[at].iter().any(|next| walk(graph, next, way, done));
+        path.push(at.to_string());
+        let found = graph[at].iter().any(|next| walk(graph, next, path, done));
         if !found {
-            way.pop();
+            path.pop();
         }
         found
     }
     let mut done = BTreeSet::new();
     graph.keys().find_map(|name| {
-        let mut way = Vec::new();
-        walk(graph, name, &mut way, &mut done).then_some(way)
+        let mut path = Vec::new();
+        walk(graph, name, &mut path, &mut done).then_some(path)
     })
 }
 
 #[test]
-fn modules_of_a_crate_form_no_cycle() {
+fn modules_of_a_crate_have_no_cycle() {
     let mut crates = 0;
     for group in ["core", "plugins"] {
         for entry in std::fs::read_dir(root().join(group)).expect("a folder").flatten() {
@@ -176,27 +174,27 @@ fn modules_of_a_crate_form_no_cycle() {
             }
             crates += 1;
             let graph = modules(&src);
-            if let Some(way) = cycle(&graph) {
-                panic!("modules of `{}` use each other in a circle: {}", entry.path().display(), way.join(" -> "));
+            if let Some(path) = cycle(&graph) {
+                panic!("modules of `{}` form a cycle: {}", entry.path().display(), path.join(" -> "));
             }
         }
     }
-    assert_eq!(crates, 12, "crates that were looked at");
+    assert_eq!(crates, 12, "number of crates checked");
 }
 
 #[test]
-fn a_cycle_is_found_with_its_way() {
+fn a_cycle_is_found_with_its_path() {
     let graph = |edges: &[(&str, &[&str])]| -> BTreeMap<String, BTreeSet<String>> {
         edges.iter().map(|(from, to)| (from.to_string(), to.iter().map(ToString::to_string).collect())).collect()
     };
     assert_eq!(cycle(&graph(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
-    let way = cycle(&graph(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).expect("a cycle");
-    assert_eq!(way, ["b", "c", "b"]);
+    let path = cycle(&graph(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).expect("a cycle");
+    assert_eq!(path, ["b", "c", "b"]);
     let used = used_from_root("use crate::{a, b::{c, d}, e};\nuse crate::f::G;", "crate::");
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["a", "b", "e", "f"]);
 }
 
-/// Names that two crates share because they mean the same: the SDK's types and their C counterparts, the
+/// Names that several files share because they mean the same: the SDK's types and their C counterparts, the
 /// error type of each crate, the arguments of each command.
 const SHARED_NAMES: [&str; 15] = [
     "Args",

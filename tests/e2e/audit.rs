@@ -167,5 +167,5 @@ fn a_folder_of_images_is_trained_on_and_audited() {
     assert!(audit(&[]).success().stderr_text().contains("already trained"));
     std::fs::remove_file(sandbox.path("photos/down/wrong.pgm")).unwrap();
     let changed = audit(&[]).failure().stderr_text();
-    assert!(changed.contains("the data have changed") && changed.contains("--force"), "{changed}");
+    assert!(changed.contains("the data has changed") && changed.contains("--force"), "{changed}");
 }

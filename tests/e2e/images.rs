@@ -85,7 +85,7 @@ fn a_bad_image_ends_the_run_or_is_skipped() {
     assert!(log.contains("skipped: `class 1/3.jpg` is truncated after"), "{log}");
 
     std::fs::remove_file(sandbox.path("images/class 1/3.jpg")).unwrap();
-    assert_eq!(skipped, run("removed"), "leaving out a file is as if it were not there");
+    assert_eq!(skipped, run("removed"), "skipping a file has the same effect as deleting it");
     assert_eq!(manifest(&sandbox, "removed").get("skipped_files"), None);
 }
 

@@ -22,7 +22,7 @@ KS = [1, 2, 4, 8, 16]
 
 
 def recall(query, query_labels, reference, reference_labels, same):
-    """Recall@K by K, leaving out queries whose class nothing else has."""
+    """Recall@K by K, without queries whose class has no other sample."""
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (query, reference)]
     search = NearestNeighbors(n_neighbors=max(KS) + same, algorithm="brute").fit(unit[1])
     found = search.kneighbors(unit[0], return_distance=False)

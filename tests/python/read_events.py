@@ -74,7 +74,7 @@ def layout(events):
 
 
 def server_steps(folder):
-    """The steps of every tag as TensorBoard's server sees them, which has a reader of its own."""
+    """The steps of every tag as TensorBoard's server sees them, which has its own reader."""
     everything = {plugin_event_accumulator.TENSORS: 0}
     events = plugin_event_accumulator.EventAccumulator(folder, size_guidance=everything)
     events.Reload()

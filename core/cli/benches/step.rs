@@ -87,7 +87,7 @@ fn resolve(network: &str, folder: &Path) -> Result<Experiment, Failure> {
         r#"
         [data]
         source = "folder"
-        path = "pictures"
+        path = "images"
         split = "none"
         [backbone]
         name = "{network}"

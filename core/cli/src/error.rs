@@ -9,13 +9,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The engine could not do what it was asked for.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] curricle_engine::Error),
     /// Runs could not be reported on.
     #[error(transparent)]
     Report(#[from] curricle_report::Error),
-    /// The command has said what is wrong already; only the exit code is left.
+    /// The command has already reported the problem; only the exit code is left.
     #[error("failed")]
     Reported(Exit),
 }

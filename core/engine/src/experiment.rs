@@ -1,4 +1,4 @@
-//! A resolved recipe with its components: everything a run needs to be told.
+//! A resolved recipe with its components: everything that defines a run.
 
 use crate::method::Method;
 use crate::preflight::{self, WithoutFiles};
@@ -32,12 +32,13 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads a recipe, what it extends, and `--set` arguments over both; or lists everything that is wrong.
+    /// Reads a recipe and everything it extends, applies `--set` arguments, and resolves it; the error lists all
+    /// problems.
     pub fn load(path: &Path, sets: &[String], registry: &Registry) -> Result<Self> {
         Self::new(curricle_recipe::load(path, sets, registry)?, registry)
     }
 
-    /// Reads the stored recipe of a run, whose files need not exist any more.
+    /// Reads the stored recipe of a run; the files it names need not exist any more.
     pub fn load_stored(path: &Path, registry: &Registry) -> Result<Self> {
         Self::new(curricle_recipe::load(path, &[], &WithoutFiles(registry.clone()))?, registry)
     }

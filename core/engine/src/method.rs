@@ -1,4 +1,4 @@
-//! The components a recipe names, made from its settings.
+//! The components that a recipe names, created from their settings.
 
 use crate::registry::Registry;
 use curricle_recipe::Recipe;
@@ -24,12 +24,12 @@ pub struct RefusedSettings {
     pub kind: ComponentKind,
     /// Its name.
     pub name: String,
-    /// What it said.
+    /// The component's error.
     pub error: Error,
 }
 
 impl Method {
-    /// Makes the components of a recipe; or returns all refusals.
+    /// Creates the components of a recipe, or returns all refusals.
     pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Self, Vec<RefusedSettings>> {
         let mut refused = Vec::new();
         let mut refuse = |kind: ComponentKind, name: &str, error| {

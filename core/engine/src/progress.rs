@@ -77,7 +77,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress of `epochs`, of which `epochs_done`, and `steps_done` of the next one, are done already.
+    /// Progress over `epochs`, after `epochs_done` epochs and `steps_done` steps of the next one.
     pub fn new(mode: ProgressMode, epochs: u64, steps_per_epoch: u64, epochs_done: u64, steps_done: u64) -> Self {
         let bar = match mode {
             ProgressMode::Bar => BARS.add(ProgressBar::new(epochs * steps_per_epoch)),
@@ -113,7 +113,7 @@ impl Progress {
         self.show(Some(what));
     }
 
-    /// Restarts the clock: the time so far does not predict that of the steps to come.
+    /// Restarts the clock, because the time so far does not predict that of later steps.
     pub fn restart_clock(&mut self) {
         self.last = Instant::now();
         (self.started, self.epoch_started) = (self.last, self.last);
@@ -195,7 +195,7 @@ impl Progress {
     }
 }
 
-/// A progress bar with nothing else to report.
+/// A plain progress bar.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_continues_at_its_position_and_estimates_its_speed_afresh() {
+    fn a_resumed_run_continues_at_its_position_with_a_new_speed_estimate() {
         let mut progress = Progress::new(ProgressMode::Quiet, 10, 100, 9, 20);
         assert_eq!(progress.bar.position(), 920);
         assert_eq!(progress.time_left(), None, "no step, no estimate");

@@ -87,7 +87,7 @@ impl Registry {
         }
         for Component { kind, name, .. } in &plugin.components {
             if let Some(other) = self.find(*kind, name) {
-                let what = format!("has a {kind} `{name}`, but there is already one {}", other.origin);
+                let what = format!("has a {kind} `{name}`, but there is another one {}", other.origin);
                 return Err(Refusal::new(path, what, "rename one of them, or remove one of the plugins"));
             }
         }
@@ -146,7 +146,7 @@ impl Registry {
     fn known(&self, kind: ComponentKind, name: &str) -> Result<&RegisteredComponent> {
         self.find(kind, name).ok_or_else(|| {
             let names: Vec<_> = self.of_kind(kind).map(|e| e.component.name).collect();
-            Error::other(format!("there is no {kind} with this name; available: {}", names.join(", ")))
+            Error::other(format!("there is no {kind} with this name; available: `{}`", names.join("`, `")))
         })
     }
 }

@@ -15,9 +15,9 @@ pub enum Error {
     /// libtorch failed.
     #[error("while {during}: {source}")]
     Torch {
-        /// What was going on.
+        /// The operation that failed.
         during: &'static str,
-        /// What libtorch said.
+        /// libtorch's error.
         source: curricle_sdk::Error,
     },
 }

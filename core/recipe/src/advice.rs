@@ -1,10 +1,10 @@
-//! Settings that are valid but will not do what is expected, found before training.
+//! Warnings about settings that are valid but will not do what the user expects.
 
 use crate::catalogue::Written;
 use crate::problems::Problem;
 use crate::settings::{OptimizerRecipe, ScheduleRecipe};
 
-/// Warnings about what the recipe alone decides.
+/// Warnings that depend on the recipe alone.
 pub(crate) fn advice(written: Written) -> Vec<Problem> {
     let recipe = written.recipe;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What this crate has to know about components, without knowing any component.
+//! What this crate knows about components, which the engine provides.
 
 use crate::problems::Problem;
 use crate::refusal::Refusal;
@@ -36,15 +36,15 @@ pub trait Catalogue: Clone {
     /// Loads a library and adds its components. Adding a library twice changes nothing.
     fn add_plugin(&mut self, path: &Path, pin: Option<&str>) -> Result<(), Refusal>;
 
-    /// Everything that components and networks refuse in a recipe that is otherwise valid. If they
-    /// accept it: the learning-rate scale of each parameter group that the loss declares.
+    /// Everything that components and networks refuse in an otherwise valid recipe; if nothing, the
+    /// learning-rate scale of each parameter group that the loss declares.
     fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>>;
 
     /// Settings that components and networks accept but advise against.
     fn advise(&self, written: Written) -> Vec<Problem>;
 }
 
-/// A typed recipe together with the places where its settings were written.
+/// A typed recipe with the places where its settings were written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written<'a> {
     /// The settings.

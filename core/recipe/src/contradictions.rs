@@ -1,4 +1,4 @@
-//! What each table of a recipe allows but all of them together do not.
+//! Settings that are valid one by one but not together.
 
 use crate::catalogue::Written;
 use crate::problems::Problem;
@@ -35,7 +35,7 @@ pub(crate) fn contradictions(written: Written) -> Vec<Problem> {
     problems
 }
 
-/// Sizes of `[images]` that do not fit each other.
+/// Sizes of `[images]` that contradict each other.
 fn image_sizes(written: Written) -> Vec<Problem> {
     let images = &written.recipe.images;
     let (size, resize) = (images.size, images.resize());

@@ -3,7 +3,7 @@
 //! TOML text is parsed into a tree with the origin of every value (`parse`). The trees of extended
 //! recipes and `--set` arguments are merged (`merge`) and validated against the JSON Schema
 //! (`validate`), which reports all problems and fills in the defaults. A valid tree is turned into
-//! typed settings and components (`resolve`).
+//! typed settings and checked as a whole (`resolver`).
 
 mod advice;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Recipe files and `--set` arguments in, a resolved recipe out.
+//! Loads a recipe from files and `--set` arguments.
 
 use crate::catalogue::{Catalogue, ComponentSchema};
 use crate::problems::Problems;
@@ -11,7 +11,8 @@ use crate::{arguments, files, sweep, validate};
 use serde_json::Value as Json;
 use std::path::Path;
 
-/// Reads a recipe, what it extends, and `--set` arguments over both; or lists everything that is wrong.
+/// Reads a recipe and everything it extends, applies `--set` arguments, and resolves it; the error lists all
+/// problems.
 pub fn load(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Resolved, Problems> {
     let layers = files::layers(path)?;
     Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;

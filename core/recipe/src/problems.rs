@@ -67,13 +67,13 @@ impl Problem {
         self
     }
 
-    /// Severity, setting, message, help and place as JSON.
+    /// Two problems with the same identity say the same about the same place.
     pub(crate) fn identity(&self) -> (String, String, Option<(String, usize, usize)>) {
         let place = self.place.as_ref().map(|place| (place.source.name.clone(), place.span.start, place.span.end));
         (self.path.clone(), self.message.clone(), place)
     }
 
-    /// For programs: severity, setting, message, help and place.
+    /// Severity, setting, message, help and place as JSON.
     pub fn to_json(&self) -> Json {
         let mut json = json!({
             "severity": if self.is_warning { "warning" } else { "error" },

@@ -1,4 +1,4 @@
-//! Why a library is not loaded.
+//! Why a library was not loaded.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A recipe with every default filled in.
+//! Resolved recipes: checked, with every default filled in.
 
 use crate::problems::{Problem, Problems};
 use crate::settings::{PluginFile, Recipe};
@@ -14,8 +14,7 @@ pub struct Resolved {
     pub tree: Node,
     /// Settings that are valid but doubtful, as far as the recipe alone shows.
     pub warnings: Vec<Problem>,
-    /// The libraries that its components come from; loaded libraries it uses nothing of are not
-    /// among them.
+    /// The libraries that its components come from, without loaded libraries that it does not use.
     pub plugins_used: Vec<PluginFile>,
 }
 
@@ -53,8 +52,8 @@ impl Resolved {
         self.hash()[..8].to_string()
     }
 
-    /// What the hash would be if the recipe's components were built in: equal for runs that differ
-    /// only in the contents of their plugins.
+    /// The hash as if all components were built in: equal for runs that differ only in the contents of
+    /// their plugins.
     pub fn hash_without_plugins(&self) -> String {
         hash::identity(&self.tree.to_json(), &[])
     }
@@ -62,7 +61,7 @@ impl Resolved {
 
 pub(crate) fn typed(tree: &Node) -> Result<Recipe, Problems> {
     serde_path_to_error::deserialize(tree.to_json()).map_err(|error| {
-        // The schema accepted it, so this is rare; it still points somewhere.
+        // Rare, because the schema accepted the tree.
         let path = error.path().to_string();
         Problem::new(&tree.origin_of(&path), format!("`{path}`: {}", error.inner())).at(path).into()
     })

@@ -1,4 +1,4 @@
-//! Resolves recipes that share most of their files.
+//! Resolves many recipes that share most of their files.
 //!
 //! A sweep has thousands of recipes and one schema: libraries are loaded and the schema is built
 //! once for each set of libraries, not once for each recipe.
@@ -124,7 +124,7 @@ fn merged(path: &Path, layers: Vec<Layer>, sets: Vec<Table>, schema: &Schema, lo
     let mut origin = Origin::Default;
     for layer in layers {
         origin = files::beginning(&layer.source);
-        // These two belong to the file: the recipes that extend it are other recipes.
+        // These two describe the file itself, not the recipes that extend it.
         table.remove("name");
         table.remove("description");
         merge::merge(&mut table, layer.table, schema, schema.as_json());

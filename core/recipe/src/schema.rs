@@ -1,7 +1,7 @@
 //! The JSON Schema (draft-07) of recipes, from which everything else is derived.
 //!
 //! The engine's tables come from the types in `settings`, those of components from the schemas of
-//! the components. Validation, defaults, suggestions, listings and completion in sweep_schema all read
+//! the components. Validation, defaults, suggestions, listings and completion in editors all read
 //! this document, so components from plugins are treated like built-in ones.
 
 use crate::catalogue::{COMPONENT_TABLES, ComponentSchema};

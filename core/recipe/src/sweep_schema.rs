@@ -1,4 +1,4 @@
-//! Schemas of `[sweep]` and `[tune]` for sweep_schema; the loader removes both before it validates a recipe.
+//! Schemas of `[sweep]` and `[tune]` for editors; the loader removes both before it validates a recipe.
 
 use serde_json::{Value as Json, json};
 

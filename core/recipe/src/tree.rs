@@ -125,7 +125,7 @@ impl IntoIterator for Table {
 }
 
 impl Node {
-    /// A default from a schema; `None` for null, which TOML does not have.
+    /// Where a setting was written; for a default, where the innermost table around it selects its variant.
     pub fn origin_of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// A default, from a schema; `None` for JSON's null, which TOML has not.
+    /// A default from a schema; `None` for null, which TOML does not have.
     pub fn from_default(json: &Json) -> Option<Self> {
         let value = match json {
             Json::Null => return None,

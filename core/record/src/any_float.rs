@@ -1,5 +1,5 @@
-//! Floats in JSON, for `#[serde(with = …)]`: numbers if finite, else strings, since JSON has no numbers
-//! for NaN and infinity.
+//! Floats in JSON, for `#[serde(with = …)]`: numbers if finite, else strings, since JSON has no NaN or
+//! infinity.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What can be wrong with the files of a run.
+//! Errors in the files of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -31,13 +31,13 @@ pub enum Error {
     Busy(PathBuf),
     /// A run was started under conditions that no longer hold.
     #[error(
-        "`{folder}` was started with {what} (`{before}`, now `{now}`) and cannot be resumed; `--force` \
-         starts it again"
+        "`{folder}` was started with {what} (`{before}`, now `{now}`) and cannot be resumed; use `--force` to start \
+         over"
     )]
     NotResumable {
         /// The folder of the run.
         folder: PathBuf,
-        /// What changed.
+        /// What changed, e.g. `different data`.
         what: &'static str,
         /// Its value or hash when the run started.
         before: String,

@@ -1,6 +1,6 @@
 //! The exit codes of the program.
 
-/// How a command ended, as its exit code says it.
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Everything worked.

@@ -29,8 +29,8 @@ pub fn write_with<E: From<Error>>(
     Ok(())
 }
 
-/// Run folders are shared, so files get the usual permissions instead of the private ones of temporary
-/// files; the umask still applies.
+/// Temporary files are private to their owner by default, but run folders are shared; the umask still
+/// applies.
 fn builder<'a>() -> tempfile::Builder<'a, 'a> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".writing-").suffix(".tmp");

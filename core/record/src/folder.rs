@@ -6,7 +6,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A process that only looks whether a folder is locked holds the lock for a moment; try again this often.
+/// A process that only checks whether a folder is locked holds the lock for a moment, so locking is retried.
 const ATTEMPTS: usize = 5;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
@@ -41,7 +41,7 @@ impl RunFolder {
         Self::new(out.join(name).join(short).join(format!("seed-{seed}")))
     }
 
-    /// The run that a path names: its folder, or the `result.json` in it, to which shells complete.
+    /// The run that a path names: its folder, or the `result.json` in it, which shells complete to.
     pub fn named_by(path: &Path) -> Self {
         match path.file_name() {
             Some(name) if name == RESULT => {
@@ -66,12 +66,12 @@ impl RunFolder {
         self.path.join("recipe.toml")
     }
 
-    /// `manifest.json`: what the run was made with; written before training.
+    /// `manifest.json`: the conditions of the run; written before training.
     pub fn manifest(&self) -> PathBuf {
         self.path.join("manifest.json")
     }
 
-    /// `result.json`: what the run came to; written last.
+    /// `result.json`: the result of the run; written last.
     pub fn result(&self) -> PathBuf {
         self.path.join(RESULT)
     }
@@ -96,7 +96,7 @@ impl RunFolder {
         self.path.join(MODEL)
     }
 
-    /// `checkpoints`: what a stopped run is resumed from.
+    /// `checkpoints`: what an interrupted run resumes from.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join(CHECKPOINTS)
     }
@@ -135,8 +135,7 @@ impl RunFolder {
     /// The result of the run, if it is finished.
     pub fn read_result(&self) -> Result<Option<RunResult>> {
         let path = self.result();
-        let unusable =
-            |what: &str| Error::format(&path, format!("{what}; `curricle run` with `--force` makes the run again"));
+        let unusable = |what: &str| Error::format(&path, format!("{what}; use `curricle run --force` to start over"));
         let result: Option<RunResult> = files::read_json(&path).map_err(|error| match error {
             Error::Format { message, .. } => unusable(&message),
             other => other,
@@ -155,7 +154,7 @@ impl RunFolder {
         match &manifest {
             Some(manifest) if manifest.format != FORMAT => Err(Error::format(
                 self.manifest(),
-                format!("has format {}, and this program reads format {FORMAT}", manifest.format),
+                format!("has format {}; this version of curricle reads format {FORMAT}", manifest.format),
             )),
             _ => Ok(manifest),
         }
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn results_and_manifests_of_other_formats_are_refused() {
+    fn missing_files_are_none_and_a_broken_result_is_an_error() {
         let base = tempfile::tempdir().unwrap();
         let run = RunFolder::new(base.path());
         assert!(run.read_result().unwrap().is_none() && run.read_manifest().unwrap().is_none());
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn model_files_know_their_run() {
+    fn model_files_belong_to_a_run_with_a_recipe() {
         let base = tempfile::tempdir().unwrap();
         let run = RunFolder::new(base.path());
         assert_eq!(RunFolder::of_model_file(&run.model()), None, "no recipe, no run");

@@ -1,4 +1,4 @@
-//! `manifest.json`: what a run was made with.
+//! `manifest.json`: the conditions of a run.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Manifest {
     pub weights: Option<WeightsReport>,
     /// Conditions that must be equal in a comparison.
     pub conditions: Conditions,
-    /// Bad files that were skipped in the data set.
+    /// Files of the data set that were skipped because they could not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped_files: Vec<SkippedFile>,
 }
@@ -92,8 +92,8 @@ pub struct WeightsReport {
     pub prefix: String,
     /// Tensors in the file that the network does not use, such as those of a classifier.
     pub left_over: Vec<String>,
-    /// How many of these are inside modules of the network rather than in a classifier: if any, the file is
-    /// from a larger network.
+    /// Number of these inside modules of the network rather than in a classifier: if any, the file is from
+    /// a larger network.
     #[serde(default)]
     pub left_over_inside: usize,
 }
@@ -116,7 +116,7 @@ impl WeightsReport {
     }
 }
 
-/// A library that was loaded, and its contents.
+/// A plugin that was loaded, and the hash of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginHash {
     /// The file.

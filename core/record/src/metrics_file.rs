@@ -16,10 +16,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Prefix of tags whose values depend on the clock, such as step time.
+/// Prefix of tags that depend on the clock, such as step time and images per second.
 pub const TIME: &str = "time/";
 
-/// Number of bytes at the end of the file to search for the last record.
+/// Number of bytes at the end of the file that are searched for the last record.
 const TAIL: u64 = 4096;
 
 const HEADER: &str = r#"{"format":"curricle-metrics","version":1}"#;
@@ -41,11 +41,11 @@ pub struct Scalar {
 /// One histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Optimiser steps done when they were measured.
+    /// Optimiser steps done when it was measured.
     pub step: u64,
-    /// Epochs started when they were measured.
+    /// Epochs started when it was measured.
     pub epoch: u64,
-    /// Their name, e.g. `weights/noisy`.
+    /// Its name, e.g. `weights/noisy`.
     pub tag: String,
     /// Edges of the buckets, one more than there are buckets.
     pub edges: Vec<f64>,
@@ -123,7 +123,7 @@ impl MetricsFile {
         self.file.write_all(&lines).map_err(|e| self.failed(e))
     }
 
-    /// Writes a histogram in the same way.
+    /// Writes a histogram with one system call.
     pub fn write_histogram(&mut self, record: &Histogram) -> Result<()> {
         let line = serde_json::to_string(record).map_err(|e| self.failed(e.into()))? + "\n";
         self.file.write_all(line.as_bytes()).map_err(|e| self.failed(e))
@@ -152,7 +152,7 @@ pub fn read(path: &Path) -> Result<Vec<Scalar>> {
     Ok(records)
 }
 
-/// The epoch of the last complete record; `None` if there is none. Reads only the end of the file.
+/// The epoch of the last complete record, if there is one. Reads only the end of the file.
 pub fn last_epoch(path: &Path) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -179,7 +179,7 @@ pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
 fn visit(path: &Path, mut each: impl FnMut(Line, &[u8]) -> Result<()>) -> Result<()> {
     let wrong = |number: usize, message: &str| Error::Format {
         path: path.to_path_buf(),
-        message: format!("line {number}: {message}; restore the file, or restart the run with `--force`"),
+        message: format!("line {number}: {message}; restore the file, or use `--force` to start over"),
     };
     let mut file = BufReader::new(File::open(path).map_err(Error::file("read", path))?);
     let mut line = Vec::new();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_dependent_records_are_known_by_their_tag() {
+    fn the_last_epoch_is_that_of_the_last_complete_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo").unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_the_clock_is_known_by_its_tag() {
+    fn clock_dependent_records_are_known_by_their_tag() {
         let time = Scalar { tag: "time/step_seconds".into(), ..record(1, 0.1) };
         assert!(time.is_time() && !record(1, 0.1).is_time());
     }

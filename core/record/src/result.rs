@@ -1,4 +1,4 @@
-//! `result.json`: what a run came to.
+//! `result.json`: the result of a run.
 
 use crate::{Conditions, Metrics, any_float};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct RunResult {
     pub seconds: f64,
 }
 
-/// The name of a method that its recipe does not name.
+/// The name in tables of a method that its recipe does not name.
 pub fn default_method(loss: &str, weights: &str) -> String {
     if matches!(weights, "" | "uniform") { loss.into() } else { format!("{loss} + {weights}") }
 }

@@ -18,7 +18,7 @@ pub enum RunState {
     Failed(String),
     /// It has not started.
     Missing,
-    /// It waits for the search that chooses its settings.
+    /// It is waiting for the search that chooses its settings.
     Waiting,
 }
 
@@ -96,7 +96,7 @@ impl RunState {
         }
     }
 
-    /// Whether work is left that no process is doing.
+    /// Whether the run is unfinished and no process is working on it.
     pub fn is_open(&self) -> bool {
         matches!(self, RunState::Interrupted | RunState::Failed(_) | RunState::Missing)
     }

@@ -208,7 +208,7 @@ fn choose(
 /// The error for an unknown method or case.
 pub(super) fn unknown(what: &str, wanted: &str, known: &[&str]) -> Error {
     let hint = nearest(wanted, known.iter().copied())
-        .map_or_else(|| format!("there are: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+        .map_or_else(|| format!("available: `{}`", known.join("`, `")), |near| format!("did you mean `{near}`?"));
     Error::Usage(format!("no run has the {what} `{wanted}`; {hint}"))
 }
 

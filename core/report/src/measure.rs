@@ -63,7 +63,7 @@ impl Measure {
         for name in names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) {
             if !known.contains(&name) {
                 let hint = nearest(&name, known.iter().map(String::as_str)).map_or_else(
-                    || format!("there are: {}", known.join(", ")),
+                    || format!("available: `{}`", known.join("`, `")),
                     |nearest| format!("did you mean `{nearest}`?"),
                 );
                 return Err(Error::Usage(format!("no run has a metric `{name}`; {hint}")));

@@ -59,7 +59,7 @@ impl ReportedRun {
     }
 }
 
-/// Which run belongs in a cell of a table.
+/// The position of a run in a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RunKey {
     /// The method.
@@ -87,7 +87,7 @@ pub struct FoundRuns {
     /// The finished runs, by path.
     pub runs: Vec<ReportedRun>,
     /// The skipped folders.
-    pub left_out: Vec<SkippedRun>,
+    pub skipped: Vec<SkippedRun>,
 }
 
 /// Finds all runs in folders and below them.
@@ -116,7 +116,7 @@ pub fn find(folders: &[PathBuf]) -> Result<FoundRuns> {
     for path in paths {
         match read(&path) {
             Ok(run) => found.runs.push(run),
-            Err(left_out) => found.left_out.push(*left_out),
+            Err(skipped) => found.skipped.push(*skipped),
         }
     }
     Ok(found)
@@ -150,18 +150,20 @@ fn read(folder: &Path) -> Result<ReportedRun, Box<SkippedRun>> {
         let seed = setting(settings, "seed").and_then(Value::as_u64).unwrap_or(0);
         RunKey { method, case: word("case").into(), seed }
     });
-    let left_out = |reason: String| Box::new(SkippedRun { folder: folder.into(), reason, place: place.clone() });
+    let skipped = |reason: String| Box::new(SkippedRun { folder: folder.into(), reason, place: place.clone() });
     let result = files
         .read_result()
-        .map_err(|error| left_out(error.to_string()))?
-        .ok_or_else(|| left_out("not finished: no `result.json`".into()))?;
-    let settings = settings.map_err(|error| left_out(error.to_string()))?;
-    let manifest = files.read_manifest().map_err(|error| left_out(error.to_string()))?;
+        .map_err(|error| skipped(error.to_string()))?
+        .ok_or_else(|| skipped("not finished: no `result.json`".into()))?;
+    let settings = settings.map_err(|error| skipped(error.to_string()))?;
+    let manifest = files.read_manifest().map_err(|error| skipped(error.to_string()))?;
     if let Some(manifest) = &manifest
         && !manifest.recipe_hash_without_plugins.is_empty()
         && manifest.recipe_hash_without_plugins != identity(&settings, &[])
     {
-        return Err(left_out("its `recipe.toml` was changed after the run; restore it, or run it again".into()));
+        return Err(skipped(
+            "its `recipe.toml` was changed after the run; restore it, or use `--force` to start over".into(),
+        ));
     }
     let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
     let case = result.case.clone().unwrap_or_default();

@@ -39,7 +39,7 @@ pub struct TensorSpec {
     /// Whether the optimiser updates it.
     pub trainable: bool,
     /// The optimiser's parameter group, whose learning rate a recipe can scale
-    /// (`optimizer.groups.<group>.lr_scale`). Unused for tensors that are not trainable.
+    /// (`groups.<group>.lr_scale`). Unused for tensors that are not trainable.
     pub group: Cow<'static, str>,
     /// The group's learning-rate scale unless the recipe sets one.
     pub lr_scale: f64,

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 /// P classes with K samples each.
 ///
-/// An epoch has ⌈N/(P·K)⌉ batches. Classes are drawn from a shuffled shuffled_pool: no class appears twice in
+/// An epoch has ⌈N/(P·K)⌉ batches. Classes are drawn from a shuffled pool: no class appears twice in
 /// a batch, and the counts of any two classes in an epoch differ by at most one, so every class appears
-/// if the epoch is long enough. The samples of a class are drawn from a separate shuffled shuffled_pool: all
+/// if the epoch is long enough. The samples of a class are drawn from a separate shuffled pool: all
 /// are drawn before one is repeated.
 ///
 /// - A class with fewer than K samples is filled up with repeats, as evenly as possible: with three

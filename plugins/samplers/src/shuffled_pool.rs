@@ -1,10 +1,10 @@
-//! Balanced random draws from a shuffled_pool that is reshuffled when it runs out.
+//! Balanced random draws from a pool that is reshuffled when it runs out.
 
 use curricle_sdk::rand::Rng;
 use curricle_sdk::rand::seq::SliceRandom;
 
-/// A shuffled_pool of cards, drawn from the top and reshuffled when it is empty. At any time, the draw counts
-/// of any two cards differ by at most one.
+/// A pool of items, drawn in random order and reshuffled when it runs out. At any time, the draw counts of any
+/// two items differ by at most one.
 #[derive(Debug)]
 pub struct ShuffledPool<T> {
     cards: Vec<T>,
@@ -12,17 +12,17 @@ pub struct ShuffledPool<T> {
 }
 
 impl<T: Copy + PartialEq> ShuffledPool<T> {
-    /// A shuffled_pool of these cards, which the first draw shuffles.
+    /// A pool of these items, which the first draw shuffles.
     pub fn new(cards: Vec<T>) -> Self {
         let next = cards.len();
         Self { cards, next }
     }
 
-    /// Draws a hand of `count` cards; an empty one if the shuffled_pool has no cards.
+    /// Draws `count` items; none if the pool is empty.
     ///
-    /// The counts of any two cards differ by at most one within the hand, too: if the shuffled_pool runs out
-    /// during a draw, the cards already in the hand go to the bottom of the reshuffled shuffled_pool. A hand no
-    /// larger than the shuffled_pool therefore has no duplicates.
+    /// Within one draw, too, the counts of any two items differ by at most one: if the pool runs out during a
+    /// draw, the items already drawn go to the end of the reshuffled pool. A draw no larger than the pool
+    /// therefore has no duplicates.
     pub fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
         let mut hand = Vec::with_capacity(count);
         while hand.len() < count && !self.cards.is_empty() {
@@ -53,12 +53,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hands_and_all_draws_are_balanced(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
-            let mut shuffled_pool = ShuffledPool::new((0..size).collect());
+        fn each_draw_and_all_draws_together_are_balanced(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
+            let mut pool = ShuffledPool::new((0..size).collect());
             let mut rng = stream(7, "deck", 0, 0);
             let mut drawn = Vec::new();
             for count in hands {
-                let hand = shuffled_pool.hand(count, &mut rng);
+                let hand = pool.hand(count, &mut rng);
                 prop_assert_eq!(hand.len(), count);
                 prop_assert!(spread(&hand, size) <= 1, "{:?}", hand);
                 drawn.extend(hand);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_deck_gives_an_empty_hand() {
+    fn an_empty_pool_gives_an_empty_draw() {
         assert_eq!(ShuffledPool::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
     }
 }

@@ -71,7 +71,7 @@ struct TrainArgs {
     /// The folder that holds all runs.
     #[arg(long, default_value = "runs", value_name = "FOLDER", conflicts_with = "run")]
     runs: PathBuf,
-    /// Train from scratch, even if the run is finished or partly done.
+    /// Start over, even if the run is finished or partly done.
     #[arg(long, conflicts_with = "run")]
     force: bool,
 }
@@ -107,7 +107,7 @@ impl TrainArgs {
             StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
         let outcome = run::execute(&experiment, &options, &stop)?;
         if outcome.skipped {
-            output::note("already trained; use `--force` to train again");
+            output::note("already trained; use `--force` to start over");
         }
         Ok(outcome.folder)
     }

@@ -3,10 +3,11 @@
 use curricle_recipe::folder_name;
 use std::path::Path;
 
-/// Labelled images.
+/// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave all
+/// samples the same weight.
 pub const SCHEME: &str = "balanced_self_paced";
 
-/// ImageSource and their labels.
+/// Labelled images.
 #[derive(Debug, Clone, Copy)]
 pub enum ImageSource<'a> {
     /// A folder with one subfolder per class.

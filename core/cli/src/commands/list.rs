@@ -36,7 +36,7 @@ fn plural(kind: &str) -> String {
 fn unknown(wanted: &str, all: &[Listing]) -> Error {
     let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
     let hint = nearest(wanted, kinds.iter().copied()).map(|k| format!("did you mean `{k}`? ")).unwrap_or_default();
-    Error::usage(format!("there is no kind `{wanted}`; {hint}there are: {}", kinds.join(", ")))
+    Error::usage(format!("there is no kind `{wanted}`; {hint}available: `{}`", kinds.join("`, `")))
 }
 
 fn join(listings: &[Listing], show: fn(&Listing) -> String) -> String {

@@ -85,7 +85,7 @@ impl RecipeArgs {
         Ok(recipe::load_sweep(&self.path, &self.set.sets, &self.plugin.registry()?)?)
     }
 
-    /// The recipes of a sweep that is only looked at: its data need not be on this machine.
+    /// The recipes of a sweep that is only inspected: its data need not be on this machine.
     pub fn load_sweep_to_inspect(&self) -> Result<Plan> {
         Ok(recipe::load_sweep(&self.path, &self.set.sets, &WithoutFiles(self.plugin.registry()?))?)
     }

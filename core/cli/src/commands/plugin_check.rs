@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<()> {
         let mut known = known;
         known.sort_unstable();
         known.dedup();
-        return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", known.join(", "))));
+        return Err(Error::usage(format!("there is no check `{unknown}`; available: `{}`", known.join("`, `"))));
     }
     let mut components = components(args)?;
     if let Some(only) = &args.only {

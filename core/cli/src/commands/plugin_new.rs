@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// Name of the plugin, its component and the new folder: lowercase letters, digits and `_`.
     name: String,
-    /// ComponentKind of component.
+    /// Kind of component.
     #[arg(long, value_enum, default_value = "loss")]
     kind: ComponentKind,
     /// Programming language.

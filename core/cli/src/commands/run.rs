@@ -29,7 +29,7 @@ pub struct Args {
     /// the recipe to make images smaller.
     #[arg(long, value_name = "FOLDER", env = "CURRICLE_IMAGE_CACHE")]
     image_cache: Option<PathBuf>,
-    /// Start from scratch, even if the run is finished or partly done.
+    /// Start over, even if the run is finished or partly done.
     #[arg(long)]
     force: bool,
     /// Report where time is spent: at the end, in `log.txt`, and per epoch in TensorBoard. On CUDA
@@ -72,7 +72,7 @@ fn show_json(outcome: &RunOutcome) -> Result<()> {
 fn show(outcome: &RunOutcome) -> Result<()> {
     let (result, folder) = (&outcome.result, outcome.folder.display());
     if outcome.skipped {
-        output::note("already finished; use `--force` to run it again");
+        output::note("already finished; use `--force` to start over");
     }
     let percent = |value: f64| format!("{:.2}", 100.0 * value);
     let untrained = result.untrained.values();

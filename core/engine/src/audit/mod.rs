@@ -34,9 +34,9 @@ use tch::Tensor;
 pub struct AuditOptions {
     /// Number of trusted neighbours that vote on the label of a sample.
     pub neighbours: usize,
-    /// Device to compute on.
+    /// Name of the weight scheme that computes weights if the run has none.
     pub scheme: String,
-    /// Where to compute.
+    /// Device to compute on.
     pub device: DeviceChoice,
     /// Threads of libtorch; all physical cores by default.
     pub threads: Option<usize>,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tch::Tensor;
 
-/// A round so late that the schedule of λ has reached its end.
+/// A round at which the schedule of λ has long reached its end.
 const LATE_ROUND: u64 = 1000;
 
 /// Where weights come from.
@@ -113,7 +113,7 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
     Ok(update)
 }
 
-/// The numeric columns of `samples.csv`, whose rows must match those of `part`.
+/// The numeric columns of `samples.csv`, whose rows must match those of `split`.
 fn read(path: &Path, split: &Split) -> Result<HashMap<String, Vec<f64>>> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
     columns(&text, split).map_err(|message| Error::format(path, message))

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_group_is_answered_with_a_suggest_group() {
+    fn an_unknown_group_gets_a_suggestion() {
         let known = parameter_groups(["backbone.layer4.0.weight", "embedding.bias"].into_iter());
         assert!(known.contains("backbone.layer4.0") && !known.contains("backbone.layer"));
         let said = suggest_group("backbone.layr4", &known);

@@ -39,8 +39,7 @@ pub struct SplitReport {
     pub largest_class: usize,
 }
 
-/// A file that cannot be used.
-/// called after each.
+/// Lists a data set and decodes each of its files. `begin` receives their number, `seen` is called after each.
 pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + Sync)) -> Result<DataReport> {
     let catalogue = match sources::list(recipe)? {
         Listed::Files(catalogue) => catalogue,

@@ -1,4 +1,4 @@
-//! The catalogue of a data source: its files and classes, before any image is opened.
+//! The file list of a data source: its files and classes, before any image is opened.
 
 use super::check::skipped;
 use super::files::{Files, HashedFile};

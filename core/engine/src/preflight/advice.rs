@@ -1,12 +1,12 @@
-//! Settings that components and networks accept but that will not do what is expected.
+//! Warnings about settings that components accept but that will not do what the user expects.
 
 use super::groups;
 use crate::method::Method;
 use curricle_recipe::{DataRecipe, EvalOn, Problem, Recipe, Written};
 use curricle_sdk::{Advice, ComponentKind, DataFacts, LossInfo, guard};
 
-/// Warnings of components and about parameter groups. Without `facts` about the data only what the
-/// recipe says of it is known.
+/// Warnings from components and about parameter groups. Without `facts`, only what the recipe says about
+/// the data is known.
 pub fn advice(written: Written, method: &Method, facts: Option<&DataFacts>) -> Vec<Problem> {
     let recipe = written.recipe;
     let class_sizes = stated_class_sizes(recipe);

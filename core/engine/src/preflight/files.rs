@@ -1,4 +1,4 @@
-//! Files and folders that a recipe names and that do not exist.
+//! Files and folders that a recipe names but that do not exist.
 
 use curricle_recipe::{DataRecipe, NoiseRecipe, Problem, Written};
 use std::path::Path;
@@ -36,7 +36,7 @@ enum Wanted {
 impl Wanted {
     fn problem(self, written: Written, setting: &str, path: &Path) -> Option<Problem> {
         let shown = path.display();
-        // A pipe or a device counts as a file here; reading it says what is wrong with it.
+        // A pipe or a device counts as a file here; reading it gives the right error.
         let message = match (self, path.is_dir(), path.exists()) {
             (Wanted::Folder, true, _) | (Wanted::File, false, true) => return None,
             (Wanted::Folder, _, true) => format!("`{shown}` is not a folder"),

@@ -1,16 +1,16 @@
-//! `[groups]`: parameter groups that do not exist, or that will hardly move.
+//! `[groups]`: parameter groups that do not exist or will hardly change.
 
 use crate::backbone;
 use curricle_recipe::{Problem, Written, suggestion};
 use curricle_sdk::{DataFacts, Loss, Shape, TensorSpec, guard};
 
-/// The tensors that a loss declares and the optimiser moves; none if the loss fails to declare them here.
+/// The trainable tensors of a loss; none if it fails to declare them here.
 pub(super) fn trainable(loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
     let specs = guard(|| Ok(loss.tensors(shape))).unwrap_or_default();
     specs.into_iter().filter(|spec| spec.trainable).collect()
 }
 
-/// Groups of the network's parameters that it does not have.
+/// Parameter groups that the network does not have.
 pub(super) fn unknown(written: Written) -> Vec<Problem> {
     let recipe = written.recipe;
     let of_the_model = |group: &&String| matches!(group.split('.').next(), Some("backbone" | "embedding"));
@@ -36,10 +36,10 @@ fn key_origin(written: Written, group: &str) -> curricle_recipe::Origin {
     entry.map(|entry| entry.key_origin.clone()).unwrap_or_default()
 }
 
-/// Groups without effect, and declared tensors that will hardly move.
+/// Groups without effect, and declared tensors that will hardly change.
 pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Vec<Problem> {
     let recipe = written.recipe;
-    // Names and scales do not depend on the sizes, so any sizes serve where they are unknown.
+    // Names and scales do not depend on the sizes, so any will do where they are unknown.
     let shape = Shape {
         classes: facts.class_sizes.len().max(2) as i64,
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
@@ -51,7 +51,7 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let path = format!("groups.{name}");
-        // Groups of the network's parameters have been checked already, see `unknown`.
+        // Groups of the network's parameters are checked by `unknown`.
         if !names.contains(&name.as_str()) && !name.contains('.') {
             let message = format!("`{path}` has no effect: there is no such parameter group");
             let help = suggestion(name, &names, &format!("available with loss `{}`:", recipe.loss.name));

@@ -1,5 +1,5 @@
-//! What is checked before training: everything that components, networks and the presence of files
-//! decide. `check` and `run` both come through here, so they refuse the same recipes.
+//! Checks before training that depend on components, networks and files. `check` and `run` share them,
+//! so both refuse the same recipes.
 
 mod advice;
 mod files;
@@ -14,7 +14,7 @@ use curricle_recipe::{Catalogue, ComponentSchema, PluginFile, Problem, Refusal, 
 use curricle_sdk::Shape;
 use std::path::Path;
 
-/// Which recipes are examined: new ones, or the stored recipe of a run.
+/// Examines new recipes, or the stored recipe of a run.
 #[derive(Debug, Clone)]
 struct Examiner<'r> {
     registry: &'r Registry,
@@ -31,7 +31,7 @@ impl Examiner<'_> {
         }
         match Method::new(written.recipe, self.registry) {
             Ok(method) if problems.is_empty() => {
-                // Groups and scales do not depend on the sizes, so any sizes serve.
+                // Groups and scales do not depend on the sizes, so any will do.
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
                 let specs = groups::trainable(method.loss.as_ref(), &shape);
                 Ok(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)).collect())
@@ -71,7 +71,7 @@ impl Catalogue for Registry {
 }
 
 /// A registry for recipes whose files need not exist here: those of finished runs, and plans that are
-/// only looked at.
+/// only inspected.
 #[derive(Debug, Clone)]
 pub struct WithoutFiles(pub Registry);
 

@@ -3,7 +3,7 @@
 use crate::backbone;
 use curricle_recipe::{DataRecipe, Problem, Written};
 
-/// The image size that a recipe sets, if its network needs a larger one.
+/// The problem with an image size that is too small for the network.
 pub(super) fn problems(written: Written) -> Vec<Problem> {
     let recipe = written.recipe;
     let (path, size) = match &recipe.data {

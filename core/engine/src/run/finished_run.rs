@@ -44,9 +44,9 @@ impl FinishedRun {
         let unfinished =
             || Error::Usage(format!("the run in `{shown}` is not finished; resume it with `curricle run`"));
         let result = run.read_result()?.ok_or_else(unfinished)?;
-        let manifest = run.read_manifest()?.ok_or_else(|| {
-            Error::format(folder, "has no `manifest.json`; repeat the run with `curricle run --force`")
-        })?;
+        let manifest = run
+            .read_manifest()?
+            .ok_or_else(|| Error::format(folder, "has no `manifest.json`; use `curricle run --force` to start over"))?;
         let experiment = Experiment::load_stored(&run.recipe(), registry)?;
         Ok(Self { folder: run, experiment, manifest, result })
     }
@@ -57,8 +57,8 @@ impl FinishedRun {
         let dataset = data::load(&recipe.data, &recipe.images)?;
         if dataset.hash != self.manifest.conditions.data {
             return Err(Error::Failed(format!(
-                "the data has changed since `{}` was trained (hash `{}`, now `{}`); restore it, or train again \
-                 with `--force`",
+                "the data has changed since `{}` was trained (hash `{}`, now `{}`); restore it, or use `--force` \
+                 to start over",
                 self.folder.path().display(),
                 self.manifest.conditions.data,
                 dataset.hash

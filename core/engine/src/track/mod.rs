@@ -4,7 +4,7 @@
 //!
 //! Tags have the form `group/name`. The groups `train/` (losses, learning rates), `eval/`
 //! (`eval/recall@1`, `eval/nmi`, …), `weights/` and `noise/` are the same in every run of a
-//! recipe; values that depend on the clock are under [`TIME`](curricle_record::metrics_file::TIME), so that comparisons can exclude
+//! recipe; values that depend on the clock are under `time/`, so that comparisons can exclude
 //! them.
 
 mod font;

@@ -38,12 +38,12 @@ pub(super) fn histogram(tag: &str, values: &[f64]) -> Summary_Value {
 }
 
 /// An image, as PNG.
-pub(super) fn image(tag: &str, picture: &RgbImage) -> Result<Summary_Value> {
+pub(super) fn image(tag: &str, source: &RgbImage) -> Result<Summary_Value> {
     let mut image = Summary_Image::new();
-    image.set_width(i32::try_from(picture.width()).unwrap_or(i32::MAX));
-    image.set_height(i32::try_from(picture.height()).unwrap_or(i32::MAX));
-    image.set_colorspace(if picture.is_grey() { 1 } else { 3 });
-    image.set_encoded_image_string(picture.to_png()?);
+    image.set_width(i32::try_from(source.width()).unwrap_or(i32::MAX));
+    image.set_height(i32::try_from(source.height()).unwrap_or(i32::MAX));
+    image.set_colorspace(if source.is_grey() { 1 } else { 3 });
+    image.set_encoded_image_string(source.to_png()?);
     let mut summary = tagged(tag);
     summary.set_image(image);
     Ok(summary)

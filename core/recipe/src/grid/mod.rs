@@ -1,4 +1,4 @@
-//! Settings with several values, as `[sweep]` and `[tune]` write them.
+//! Settings with several values, for `[sweep]` and `[tune]`.
 
 mod axes;
 mod labels;

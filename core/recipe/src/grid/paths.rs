@@ -47,7 +47,7 @@ fn put(parts: &[(String, Origin)], value: &Node, table: &mut Table) {
     }
 }
 
-/// All settings in a table. `is_value` tells which nested tables are values.
+/// All settings in a table. `is_value` decides which nested tables are values.
 pub(crate) fn named(table: Table, is_value: impl Fn(&Table) -> bool) -> Vec<PathSetting> {
     let mut found = Vec::new();
     walk(table, &[], &is_value, &mut found);

@@ -68,9 +68,8 @@ impl Default for EvalRecipe {
 }
 
 impl EvalRecipe {
-    /// How many of the training classes are set aside for validation: the share, rounded, and at
-    /// least two on each side, since one class alone has nothing to be compared with. Needs four
-    /// classes.
+    /// Number of training classes held out for validation: the share, rounded, with at least two
+    /// classes on each side, since a single class has no negatives. Needs four classes.
     pub fn validation_classes(&self, classes: usize) -> usize {
         ((self.validation_share * classes as f64).round() as usize).clamp(2, classes.saturating_sub(2).max(2))
     }

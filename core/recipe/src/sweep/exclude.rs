@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-/// Most values shown in a message about an exclusion that matches nothing.
+/// Maximum number of values shown in a message about an exclusion that matches nothing.
 const SHOWN: usize = 8;
 
 /// Excludes runs that match all of its conditions.

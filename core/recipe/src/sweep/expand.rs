@@ -31,7 +31,7 @@ pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> R
     // Otherwise `--set tune.trials=3`, meant for the searches of methods, would be read as a search.
     let only_methods_search = sweep.methods.iter().any(|method| method.tune.is_some());
     let tune = tune::take(&mut layers, &for_tune, !only_methods_search, &mut problems);
-    // Despite problems in these two, the expansion can go on and find others.
+    // Despite problems in these two, the expansion can continue and find others.
     let is_harmless = |problem: &Problem| matches!(problem.path.as_str(), "sweep.exclude" | "sweep.seeds");
     if !problems.iter().all(is_harmless) {
         return Err(Problems::from(problems));

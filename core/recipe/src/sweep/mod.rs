@@ -27,7 +27,7 @@ use crate::tune::Tune;
 use exclude::Exclusion;
 use std::path::Path;
 
-/// Most runs of one sweep; more are probably a mistake.
+/// Maximum number of runs of one sweep; more are probably a mistake.
 const MAX_RUNS: usize = 100_000;
 
 /// The `[sweep]` table of a recipe.
@@ -47,7 +47,7 @@ pub(crate) struct Sweep {
     origin: Origin,
 }
 
-/// PathSetting settings that override those of the recipe: a method or a case.
+/// Named settings that override those of the recipe: a method or a case.
 #[derive(Debug)]
 struct Variation {
     name: String,

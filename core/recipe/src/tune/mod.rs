@@ -38,7 +38,8 @@ pub(crate) struct Tune {
     all_seeds: bool,
 }
 
-/// A search: trials, the best of which gives some runs their settings.
+/// Removes `[tune]` from the layers of a recipe. A later `[tune]` replaces an earlier one, and arguments
+/// override single settings; without a `[tune]`, they start a search only if `alone`.
 pub(super) fn take(layers: &mut [Layer], arguments: &Table, alone: bool, problems: &mut Vec<Problem>) -> Option<Tune> {
     let found = layers.iter_mut().filter_map(|layer| layer.table.remove("tune")).last();
     let entry = match found {

@@ -7,7 +7,7 @@ use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use std::collections::HashSet;
 
-/// Most trials of one search; more are probably a mistake.
+/// Maximum number of trials of one search; more are probably a mistake.
 const MAX_TRIALS: usize = 10_000;
 
 /// The search space.

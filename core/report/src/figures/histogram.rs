@@ -6,12 +6,12 @@ use super::svg::{Svg, escape, number};
 
 const BINS: usize = 20;
 
-/// WeightHistogram of training samples, by whether their label was flipped.
+/// Weights of training samples, by whether their label was flipped.
 #[derive(Debug, Clone, Default)]
 pub struct WeightHistogram {
-    /// WeightHistogram of samples with the right label.
+    /// Weights of samples with the right label.
     pub clean: Vec<f64>,
-    /// WeightHistogram of samples with a wrong label.
+    /// Weights of samples with a wrong label.
     pub noisy: Vec<f64>,
 }
 
@@ -51,7 +51,7 @@ impl WeightHistogram {
             svg,
             name,
             title,
-            &format!("WeightHistogram of training samples. {}", words.join(" ")),
+            &format!("Weights of training samples. {}", words.join(" ")),
             |svg, i, (x, y)| {
                 svg.begin_series(i);
                 svg.raw(&bar((x, 26.0), (y - 6.0, y + 6.0), &fill(i, &hatch), ""));

@@ -120,7 +120,7 @@ impl Figures {
         let weighted = |runs: &[&ReportedRun]| runs.iter().any(|run| run.result.weights != "uniform");
         for (method, case, runs) in comparison.groups().filter(|(_, _, runs)| weighted(runs)) {
             let condition = if case.is_empty() { String::new() } else { format!(" ({case})") };
-            let title = format!("WeightHistogram of {method}{condition}");
+            let title = format!("Weights of {method}{condition}");
             match weights(&runs) {
                 Ok(weights) => {
                     let suffix = if case.is_empty() { String::new() } else { format!("-{case}") };

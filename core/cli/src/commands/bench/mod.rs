@@ -58,7 +58,7 @@ pub struct Args {
     /// Compare the finished runs in the folder, without running anything.
     #[arg(long, conflicts_with = "force")]
     collect: bool,
-    /// Start every run from scratch, even if it is finished or partly done.
+    /// Start every run over, even if it is finished or partly done.
     #[arg(long)]
     force: bool,
     /// Print the results as JSON.

@@ -15,7 +15,7 @@ use std::path::Path;
 /// A line of the list: its number in the file, its path and its label.
 type NoiseLine = (u64, String, String);
 
-/// Reads the list and assigns its labels to the samples of `part`.
+/// Reads the list and assigns its labels to the samples of `split`.
 pub fn read(
     path: &Path,
     first_label: i64,

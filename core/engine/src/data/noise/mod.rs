@@ -72,7 +72,7 @@ pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
 }
 
 impl NoisyLabels {
-    /// Labels that are indices into `class_names`, which starts with the class names of `part`.
+    /// Labels that are indices into `class_names`, which starts with the class names of `split`.
     fn new(split: &Split, labels: &[i64], class_names: &[String]) -> Self {
         let flipped: Vec<bool> = labels.iter().zip(&split.labels).map(|(noisy, original)| noisy != original).collect();
         let (labels, class_names) = close_gaps(labels, class_names);

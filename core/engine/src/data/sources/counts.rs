@@ -23,7 +23,7 @@ impl Counts {
     }
 }
 
-/// Refuses a catalogue that is not the complete published data set, and says what is missing.
+/// Refuses a file list that is not the complete published data set, and says what is missing.
 pub fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
     let mut wrong = Vec::new();
     let mut compare = |counts: &Counts, entries: &[FileEntry]| {
