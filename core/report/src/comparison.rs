@@ -34,7 +34,7 @@ pub struct Comparison {
     /// Positions of runs that did not finish.
     pub missing: Vec<RunKey>,
     /// Skipped folders.
-    pub left_out: Vec<SkippedRun>,
+    pub skipped: Vec<SkippedRun>,
     /// Conditions that runs should share but do not.
     pub disagreements: Vec<Disagreement>,
 }
@@ -45,10 +45,10 @@ impl Comparison {
     /// # Errors
     /// If there are no finished runs, or if runs of a case differ in their conditions.
     pub fn new(found: FoundRuns, selection: &Selection) -> Result<Self> {
-        let FoundRuns { mut runs, left_out } = found;
+        let FoundRuns { mut runs, skipped } = found;
         if runs.is_empty() {
             let mut lines = vec!["no finished run to report on".to_string()];
-            lines.extend(left_out.iter().map(|l| format!("  {}: {}", l.folder.display(), l.reason)));
+            lines.extend(skipped.iter().map(|l| format!("  {}: {}", l.folder.display(), l.reason)));
             return Err(Error::Usage(lines.join("\n")));
         }
         if !selection.by.is_empty() {
@@ -63,8 +63,8 @@ impl Comparison {
         });
         // With `by`, cases are named after settings, so skipped runs match none of them.
         let known = |place: &RunKey| methods.contains(&place.method) && cases.contains(&place.case);
-        let missing = left_out.iter().filter_map(|l| l.place.clone()).filter(known).collect();
-        let comparison = Self::assemble(runs, methods, cases, missing, left_out);
+        let missing = skipped.iter().filter_map(|l| l.place.clone()).filter(known).collect();
+        let comparison = Self::assemble(runs, methods, cases, missing, skipped);
         comparison.refuse_mixtures(selection.allow_batches)?;
         Ok(comparison)
     }
@@ -92,7 +92,7 @@ impl Comparison {
         methods: Vec<String>,
         cases: Vec<String>,
         missing: Vec<RunKey>,
-        mut left_out: Vec<SkippedRun>,
+        mut skipped: Vec<SkippedRun>,
     ) -> Self {
         let place = |list: &[String], name: &String| list.iter().position(|known| known == name);
         runs.sort_by_key(|run| (place(&cases, &run.case), place(&methods, &run.method), run.seed()));
@@ -101,7 +101,7 @@ impl Comparison {
             let key =
                 |run: &ReportedRun| (run.method.clone(), run.case.clone(), run.seed(), run.result.recipe_hash.clone());
             match kept.iter().find(|known| key(known) == key(&run)) {
-                Some(twin) => left_out.push(SkippedRun {
+                Some(twin) => skipped.push(SkippedRun {
                     reason: format!("duplicate of `{}`", twin.folder.display()),
                     folder: run.folder,
                     place: None,
@@ -109,7 +109,7 @@ impl Comparison {
                 None => kept.push(run),
             }
         }
-        let mut comparison = Self { runs: kept, methods, cases, missing, left_out, disagreements: Vec::new() };
+        let mut comparison = Self { runs: kept, methods, cases, missing, skipped, disagreements: Vec::new() };
         let found = comparison.cases.iter().flat_map(|case| disagreements(case, &comparison.of_case(case)));
         comparison.disagreements = found.collect();
         comparison

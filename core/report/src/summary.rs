@@ -278,7 +278,7 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
     if !elsewhere.is_empty() {
         caveats.push(format!("evaluated on {} classes, not on the test classes", elsewhere.join(" and ")));
     }
-    match comparison.left_out.len() {
+    match comparison.skipped.len() {
         0 => {}
         1 => caveats.push("1 folder was skipped".into()),
         n => caveats.push(format!("{n} folders were skipped")),

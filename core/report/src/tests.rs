@@ -7,7 +7,7 @@ use serde_json::json;
 use std::path::Path;
 
 fn found(runs: Vec<ReportedRun>) -> FoundRuns {
-    FoundRuns { runs, left_out: Vec::new() }
+    FoundRuns { runs, skipped: Vec::new() }
 }
 
 fn compared(runs: Vec<ReportedRun>) -> Comparison {
@@ -36,7 +36,7 @@ fn runs_are_found_recursively_and_skipped_folders_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let (comparison, _) = from_folders(folder.path()).unwrap();
     assert_eq!(comparison.runs.len(), 18);
-    assert!(comparison.left_out.is_empty());
+    assert!(comparison.skipped.is_empty());
 
     let unfinished = fixture::run("ms", "noisy", 3, 0.5);
     fixture::write(&unfinished, folder.path());
@@ -48,7 +48,7 @@ fn runs_are_found_recursively_and_skipped_folders_are_listed() {
     fixture::write(&fixture::run("bspml", "clean", 0, 0.75), &copy);
 
     let comparison = Comparison::new(find(&[folder.path().into()]).unwrap(), &Selection::default()).unwrap();
-    let reasons: Vec<&str> = comparison.left_out.iter().map(|left_out| left_out.reason.as_str()).collect();
+    let reasons: Vec<&str> = comparison.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("not finished")), "{reasons:?}");
     assert!(reasons.iter().any(|reason| reason.contains("cannot be parsed")), "{reasons:?}");

@@ -97,8 +97,8 @@ enum Allowed {
 pub fn run(args: &Args) -> Result<()> {
     let format = chosen_format(args)?;
     let found = find(&args.runs)?;
-    for left_out in &found.left_out {
-        output::note(&format!("skipped `{}`: {}", left_out.folder.display(), left_out.reason));
+    for skipped in &found.skipped {
+        output::note(&format!("skipped `{}`: {}", skipped.folder.display(), skipped.reason));
     }
     let selection = Selection {
         methods: args.methods.clone(),

@@ -74,7 +74,7 @@ struct PageView {
     made_with: Vec<(&'static str, String)>,
     runs: Vec<RunView>,
     main: Option<Measure>,
-    left_out: Vec<SkippedRun>,
+    skipped: Vec<SkippedRun>,
 }
 
 #[derive(Serialize)]
@@ -171,7 +171,7 @@ fn view(page: &Page) -> PageView {
         made_with: made_with(comparison),
         runs: comparison.runs.iter().map(|run| run_view(run, main)).collect(),
         main: main.cloned(),
-        left_out: comparison.left_out.clone(),
+        skipped: comparison.skipped.clone(),
     }
 }
 

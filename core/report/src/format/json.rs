@@ -29,7 +29,7 @@ pub fn json(comparison: &Comparison, summary: &Summary) -> Value {
         "rows": summary.rows,
         "caveats": summary.caveats,
         "disagreements": comparison.disagreements,
-        "left_out": comparison.left_out,
+        "left_out": comparison.skipped,
         "runs": comparison.runs.iter().map(run).collect::<Vec<_>>(),
     })
 }
