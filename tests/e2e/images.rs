@@ -115,7 +115,7 @@ fn a_wrong_path_or_size_is_reported() {
     let sandbox = sandbox();
     let said =
         |set: &str, code: i32| sandbox.curricle(["run", "small.toml", "--set", set]).assert().code(code).stderr_text();
-    let missing = said("data.path=nowhere", 1);
+    let missing = said("data.path=nowhere", 2);
     assert!(missing.contains("nowhere"), "{missing}");
     let small = said("images.resize=8", 2);
     assert!(small.contains("`images.resize` is 8, less than `images.size`, 16"), "{small}");

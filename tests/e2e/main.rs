@@ -16,6 +16,7 @@ mod hostile_plugins;
 mod images;
 mod plugin_docs;
 mod plugins;
+mod preflight;
 mod recipes;
 mod report;
 mod resume;

@@ -1,7 +1,7 @@
 //! Plugins: the examples are built, listed, checked and trained with.
 
 use crate::support::plugins::{build_rust_plugin, circle_cpp, cpp_fixture, rust_library, rust_plugin};
-use crate::support::{Printed, Sandbox};
+use crate::support::{Printed, Sandbox, unwrapped};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
 use serde_json::{Value, json};
@@ -158,8 +158,7 @@ fn a_cpp_loss_can_compute_its_own_gradient() {
     checked.success();
     let plugin = format!("{:?}", text(&library));
     sandbox.write("fault.toml", recipe(&plugin, "name = \"orthogonal\"\nfault = true"));
-    let failed = sandbox.curricle(["run", "fault.toml"]).assert().code(1).stderr_text();
-    let failed = failed.split_whitespace().collect::<Vec<_>>().join(" ");
+    let failed = unwrapped(&sandbox.curricle(["run", "fault.toml"]).assert().code(1).stderr_text());
     assert!(failed.contains("gradient 0 has shape [16, 16], but its tensor has shape [16, 8]"), "{failed}");
 }
 

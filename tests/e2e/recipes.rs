@@ -24,7 +24,7 @@ fn every_recipe_is_valid_even_without_its_data() {
     let sandbox = Sandbox::new();
     let recipes = recipes(&root().join("recipes"));
     assert!(recipes.len() > 30, "{recipes:?}");
-    let mut args = vec!["check", "--json"];
+    let mut args = vec!["check", "--no-files", "--json"];
     args.extend(recipes.iter().map(|path| path.to_str().unwrap()));
     let report = sandbox.curricle(args).assert().success().json();
     assert_eq!(report.as_array().unwrap().len(), recipes.len());
@@ -48,7 +48,8 @@ fn the_papers_recipes_describe_the_documented_number_of_runs() {
         ("embedding-strokes", 36),
     ] {
         let recipe = root().join(format!("recipes/paper/{name}.toml"));
-        let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
+        let report =
+            sandbox.curricle(["check", "--no-files", "--json", recipe.to_str().unwrap()]).assert().success().json();
         assert_eq!(report[0]["runs"], runs, "{name}");
     }
 }
@@ -58,7 +59,8 @@ fn published_values_that_cannot_work_give_a_warning() {
     let sandbox = Sandbox::new();
     for (method, setting) in [("ms", "loss.rho"), ("snr", "loss.neg_margin")] {
         let recipe = root().join(format!("recipes/paper/literal/{method}.toml"));
-        let report = sandbox.curricle(["check", "--json", recipe.to_str().unwrap()]).assert().success().json();
+        let report =
+            sandbox.curricle(["check", "--no-files", "--json", recipe.to_str().unwrap()]).assert().success().json();
         let problems = report[0]["problems"].as_array().unwrap();
         assert!(problems.iter().any(|problem| problem["setting"] == setting), "{method}: {problems:?}");
     }

@@ -1,6 +1,6 @@
 //! `curricle report`: tables, figures, and runs that cannot be compared.
 
-use crate::support::{Printed, Sandbox, small_recipe};
+use crate::support::{Printed, Sandbox, find, small_recipe};
 
 /// A sandbox with finished runs of two methods with two seeds.
 fn sandbox() -> Sandbox {
@@ -98,4 +98,25 @@ fn mistakes_are_reported_with_a_remedy() {
     assert!(wrong(&["runs", "--by", "noise.ration"]).contains("no run has a setting `noise.ration`"));
     let nowhere = sandbox.curricle(["report", "runs", "--out", "no/such/folder.md"]).assert().code(1).stderr_text();
     assert!(nowhere.contains("cannot write"), "{nowhere}");
+}
+
+#[test]
+fn edited_recipes_and_damaged_curves_are_reported() {
+    let sandbox = sandbox();
+    let files = |name: &str| {
+        let mut found = find(&sandbox.path("runs"), name);
+        found.sort();
+        found
+    };
+    let edited = &files("recipe.toml")[0];
+    let recipe = std::fs::read_to_string(edited).unwrap();
+    std::fs::write(edited, recipe.replace("ratio = 0.2", "ratio = 0.0")).unwrap();
+    let damaged = &files("metrics.jsonl")[3];
+    let metrics = std::fs::read_to_string(damaged).unwrap();
+    std::fs::write(damaged, metrics.replacen("\"step\"", "\"stop\"", 1)).unwrap();
+
+    let said = sandbox.curricle(["report", "runs", "--out", "report.html"]).assert().success().stderr_text();
+    assert!(said.contains("`recipe.toml` was changed after the run"), "{said}");
+    assert!(said.contains("warning: Curves of ") && said.contains("metrics.jsonl`: line 2"), "{said}");
+    assert!(sandbox.read("report.html").contains("Missing from the figures"));
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 ///
 /// # Panics
 /// If it cannot be built, with the compiler's message.
-pub fn fakecuda() -> PathBuf {
+pub(crate) fn fakecuda() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY
         .get_or_init(|| {

@@ -8,7 +8,7 @@ use image::{Rgb, RgbImage};
 ///
 /// # Panics
 /// If a file cannot be written.
-pub fn write_images(sandbox: &Sandbox, classes: u32, per_class: u32) {
+pub(crate) fn write_images(sandbox: &Sandbox, classes: u32, per_class: u32) {
     for class in 0..classes {
         for sample in 0..per_class {
             let (width, height) = (40 + 3 * sample, 36 + class);
@@ -25,7 +25,7 @@ pub fn write_images(sandbox: &Sandbox, classes: u32, per_class: u32) {
 }
 
 /// A recipe that trains on them in about a second.
-pub fn image_recipe(loss: &str, weights: &str) -> String {
+pub(crate) fn image_recipe(loss: &str, weights: &str) -> String {
     let strokes = small_recipe(loss, weights);
     let (_, rest) = strokes.split_once("[noise]").expect("the recipe has noise");
     format!(

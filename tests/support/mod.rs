@@ -1,13 +1,13 @@
 //! Helpers of the end-to-end tests: run the built program in a temporary folder.
 
 mod fakecuda;
-pub mod images;
-pub mod plugins;
+pub(crate) mod images;
+pub(crate) mod plugins;
 mod skip;
-pub mod slurm;
+pub(crate) mod slurm;
 
-pub use fakecuda::fakecuda;
-pub use skip::skip;
+pub(crate) use fakecuda::fakecuda;
+pub(crate) use skip::skip;
 
 use assert_cmd::assert::Assert;
 use std::ffi::OsStr;
@@ -20,17 +20,17 @@ use tempfile::TempDir;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Root of the project.
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// The folder of the libtorch that the program was built with.
-pub fn libtorch() -> PathBuf {
+pub(crate) fn libtorch() -> PathBuf {
     std::env::var_os("LIBTORCH").map_or_else(|| root().join(".libtorch/torch"), PathBuf::from)
 }
 
 /// The program under test, which cargo builds before the tests.
-pub fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_curricle"))
 }
 
@@ -38,28 +38,28 @@ pub fn program() -> &'static Path {
 ///
 /// # Panics
 /// If the program is not in `<target>/<profile>`.
-pub fn target() -> &'static Path {
+pub(crate) fn target() -> &'static Path {
     program().ancestors().nth(2).expect("cargo puts the program into `<target>/<profile>`")
 }
 
 /// A folder that is removed at the end of the test.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
 impl Sandbox {
     /// An empty folder.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder can be made") }
     }
 
     /// The folder, or a file in it.
-    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes a file, such as a recipe, with its folders, and returns its path.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("folders can be made");
         std::fs::write(&path, text).expect("files can be written");
@@ -67,7 +67,7 @@ impl Sandbox {
     }
 
     /// Writes colour images of 32 x 32 pixels into one folder per class: stripes whose direction depends on the class.
-    pub fn write_images(&self, folder: &str, classes: u32, per_class: u32) {
+    pub(crate) fn write_images(&self, folder: &str, classes: u32, per_class: u32) {
         for (class, sample) in (0..classes).flat_map(|class| (0..per_class).map(move |sample| (class, sample))) {
             let mut image = b"P6\n32 32\n255\n".to_vec();
             for (y, x) in (0..32u32).flat_map(|y| (0..32u32).map(move |x| (y, x))) {
@@ -80,14 +80,14 @@ impl Sandbox {
     }
 
     /// Reads a file the program wrote.
-    pub fn read(&self, name: impl AsRef<Path>) -> String {
+    pub(crate) fn read(&self, name: impl AsRef<Path>) -> String {
         let path = self.path(name);
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read `{}`: {e}", path.display()))
     }
 
     /// The program, ready to run in this folder: plain output, one thread, a time limit, nothing
     /// from the environment that could change what it does.
-    pub fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
+    pub(crate) fn curricle<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::from_std(self.command(program(), args));
         command.timeout(TIME_LIMIT);
         command
@@ -97,13 +97,13 @@ impl Sandbox {
     ///
     /// # Panics
     /// If it does not start.
-    pub fn start<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Child {
+    pub(crate) fn start<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Child {
         let mut command = self.command(program(), args);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
     }
 
     /// Any command in this folder, with the environment that `curricle` has.
-    pub fn command<'a>(&self, name: impl AsRef<OsStr>, args: impl IntoIterator<Item = &'a str>) -> Command {
+    pub(crate) fn command<'a>(&self, name: impl AsRef<OsStr>, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(name);
         command.current_dir(self.folder.path()).args(args);
         command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1").env("XDG_CACHE_HOME", self.path(".cache"));
@@ -114,7 +114,7 @@ impl Sandbox {
     }
 
     /// The same on the stand-in CUDA device.
-    pub fn curricle_on_fakecuda<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
+    pub(crate) fn curricle_on_fakecuda<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> assert_cmd::Command {
         let mut command = self.curricle(args);
         command.env("LD_PRELOAD", fakecuda());
         command
@@ -122,7 +122,7 @@ impl Sandbox {
 }
 
 /// What a finished command printed.
-pub trait Printed {
+pub(crate) trait Printed {
     /// Standard output as text.
     fn stdout_text(&self) -> String;
     /// Standard error as text.
@@ -147,12 +147,12 @@ impl Printed for Assert {
 }
 
 /// A message without the frame around it and the line breaks in it.
-pub fn unwrapped(message: &str) -> String {
+pub(crate) fn unwrapped(message: &str) -> String {
     message.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A recipe that trains in about a second: few small images, a narrow network.
-pub fn small_recipe(loss: &str, weights: &str) -> String {
+pub(crate) fn small_recipe(loss: &str, weights: &str) -> String {
     format!(
         r#"
 [data]
@@ -189,7 +189,7 @@ restarts = 1
 }
 
 /// The only run folder below `runs` of a sandbox, such as `runs/x/01234567/seed-0`.
-pub fn run_folder(runs: &Path) -> PathBuf {
+pub(crate) fn run_folder(runs: &Path) -> PathBuf {
     let mut folder = runs.to_path_buf();
     while !folder.join("recipe.toml").exists() {
         let mut entries = std::fs::read_dir(&folder).expect("a folder of runs").flatten();
@@ -199,7 +199,7 @@ pub fn run_folder(runs: &Path) -> PathBuf {
 }
 
 /// All files of that name below a folder.
-pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+pub(crate) fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -213,13 +213,13 @@ pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 /// The records of a run's `metrics.jsonl` that do not depend on the clock, line by line.
-pub fn timeless_metrics(run: &Path) -> Vec<String> {
+pub(crate) fn timeless_metrics(run: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("a run has metrics");
     text.lines().filter(|line| !line.contains("\"time/")).map(str::to_string).collect()
 }
 
 /// Lines of all `metrics.jsonl` below a folder, while they are being written.
-pub fn metrics_lines(folder: &Path) -> usize {
+pub(crate) fn metrics_lines(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let lines = |path: &Path| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
     let count = |path: PathBuf| match path.file_name() {

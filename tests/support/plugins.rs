@@ -13,13 +13,13 @@ use std::process::Command;
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn rust_plugin(folder: impl AsRef<Path>, name: &str) -> PathBuf {
+pub(crate) fn rust_plugin(folder: impl AsRef<Path>, name: &str) -> PathBuf {
     build_rust_plugin(&root().join(folder), &["build", "--release"]);
     rust_library(name)
 }
 
 /// The library that `cargo build --release` makes of a crate of that name.
-pub fn rust_library(name: &str) -> PathBuf {
+pub(crate) fn rust_library(name: &str) -> PathBuf {
     target().join(format!("release/lib{name}.so"))
 }
 
@@ -27,7 +27,7 @@ pub fn rust_library(name: &str) -> PathBuf {
 ///
 /// # Panics
 /// If it fails, with its message.
-pub fn build_rust_plugin(folder: &Path, command: &[&str]) {
+pub(crate) fn build_rust_plugin(folder: &Path, command: &[&str]) {
     let _alone = lock();
     // The same versions as the workspace's, and so the same compiled crates.
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file can be copied");
@@ -45,7 +45,7 @@ pub fn build_rust_plugin(folder: &Path, command: &[&str]) {
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn circle_cpp() -> PathBuf {
+pub(crate) fn circle_cpp() -> PathBuf {
     let (out, _alone) = (out(), lock());
     run(Command::new("make")
         .current_dir(root().join("examples/circle-cpp"))
@@ -58,7 +58,7 @@ pub fn circle_cpp() -> PathBuf {
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn raw(fault: &str) -> PathBuf {
+pub(crate) fn raw(fault: &str) -> PathBuf {
     let library = out().join(format!("libraw-{fault}.so"));
     let folder = tempfile::tempdir_in(out()).expect("a temporary folder can be made");
     let made = folder.path().join("libraw.so");
@@ -79,7 +79,7 @@ pub fn raw(fault: &str) -> PathBuf {
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub fn cpp_fixture(name: &str) -> PathBuf {
+pub(crate) fn cpp_fixture(name: &str) -> PathBuf {
     let (library, _alone) = (out().join(format!("lib{name}.so")), lock());
     let source = root().join(format!("tests/fixtures/c/{name}.cpp"));
     let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).expect("the file exists");

@@ -11,7 +11,7 @@ const RECORD: &str = "CURRICLE_TEST_SKIPS";
 ///
 /// # Panics
 /// In CI, that is with `CI` set: a test that never runs there would protect nothing.
-pub fn skip(what: &str, why: &str) {
+pub(crate) fn skip(what: &str, why: &str) {
     let ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
     assert!(!ci, "{what} cannot be tested, and CI must not skip it: {why}");
     // One call, so that lines of parallel tests do not mix.

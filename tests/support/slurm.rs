@@ -11,13 +11,13 @@ use tempfile::TempDir;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running Slurm; it is stopped when this value is dropped.
-pub struct Slurm {
+pub(crate) struct Slurm {
     folder: TempDir,
 }
 
 impl Slurm {
     /// Starts one, or skips the test where that is impossible.
-    pub fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::try_start().map_err(|why| skip("`bench --launcher slurm`", &why)).ok()
     }
 
@@ -64,12 +64,12 @@ impl Slurm {
     }
 
     /// A file in its folder.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A command that talks to this Slurm.
-    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.env("SLURM_CONF", self.path("slurm.conf"));
         command

@@ -4,11 +4,11 @@ use curricle_record::Exit;
 use std::path::Path;
 
 /// Result of every command.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] curricle_engine::Error),
@@ -22,23 +22,23 @@ pub enum Error {
 
 impl Error {
     /// The command cannot be run as typed.
-    pub fn usage(message: String) -> Self {
+    pub(crate) fn usage(message: String) -> Self {
         curricle_engine::Error::Usage(message).into()
     }
 
     /// Anything else that ends a command.
-    pub fn failed(message: String) -> Self {
+    pub(crate) fn failed(message: String) -> Self {
         curricle_engine::Error::Failed(message).into()
     }
 
     /// A failed file operation, for use with `map_err`.
-    pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let failed = curricle_record::Error::file(action, path);
         move |source| failed(source).into()
     }
 
     /// How the program ends with this error.
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         use curricle_report::Error as ReportError;
         match self {
             Error::Engine(error) => error.exit(),

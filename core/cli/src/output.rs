@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// Options of all commands.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
-pub struct Args {
+pub(crate) struct Args {
     /// Print results and errors only.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
@@ -38,7 +38,7 @@ enum Color {
 
 /// How much to print besides results and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
+pub(crate) enum Verbosity {
     /// Nothing.
     Quiet,
     /// Messages and warnings.
@@ -50,7 +50,7 @@ pub enum Verbosity {
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
 /// Applies the options to the whole program.
-pub fn set_up(args: &Args) {
+pub(crate) fn set_up(args: &Args) {
     let choice = match args.color {
         Color::Auto => ColorChoice::Auto,
         Color::Always => ColorChoice::Always,
@@ -67,22 +67,22 @@ pub fn set_up(args: &Args) {
 }
 
 /// How much to print.
-pub fn verbosity() -> Verbosity {
+pub(crate) fn verbosity() -> Verbosity {
     *VERBOSITY.get().unwrap_or(&Verbosity::Normal)
 }
 
 /// Prints a result.
-pub fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     ignore_broken_pipe(io::stdout().lock().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()))
 }
 
 /// Whether results are printed with styles such as bold.
-pub fn styled() -> bool {
+pub(crate) fn styled() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
 /// Prints a result as JSON.
-pub fn json(value: &impl Serialize) -> Result<()> {
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::failed(e.to_string()))?;
     print(&(text + "\n"))
 }
@@ -95,28 +95,28 @@ fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
 }
 
 /// Prints a message to standard error, unless `--quiet`.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     if verbosity() > Verbosity::Quiet {
         progress::print(&format!("{text}\n"));
     }
 }
 
 /// An empty table with these column headings.
-pub fn table(titles: &[&str]) -> Table {
+pub(crate) fn table(titles: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(titles);
     table
 }
 
 /// Shows warnings about a recipe, unless `--quiet`.
-pub fn warnings<'a>(found: impl IntoIterator<Item = &'a Problem>) {
+pub(crate) fn warnings<'a>(found: impl IntoIterator<Item = &'a Problem>) {
     if verbosity() > Verbosity::Quiet {
         problems(found);
     }
 }
 
 /// Shows problems in or warnings about recipes, each with its location underlined.
-pub fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
+pub(crate) fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
     let stderr = io::stderr();
     let colour = AutoStream::choice(&stderr) != ColorChoice::Never;
     let text = recipe::render(problems, width(), colour);
@@ -124,7 +124,7 @@ pub fn problems<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
 }
 
 /// Shows why a command failed.
-pub fn error(error: &Error) {
+pub(crate) fn error(error: &Error) {
     match error {
         Error::Engine(curricle_engine::Error::Recipe(found)) => problems(found.iter()),
         Error::Reported(_) => {}
@@ -133,7 +133,7 @@ pub fn error(error: &Error) {
 }
 
 /// The width to wrap at: that of the terminal, but neither too narrow nor too wide to read.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     let terminal = io::stdout().is_terminal().then(|| Table::new().width()).flatten();
     terminal.map_or(100, usize::from).clamp(60, 120)
 }

@@ -9,7 +9,7 @@ mod switches;
 mod threads;
 mod unavailable;
 
-pub use switches::set_switches;
+pub(crate) use switches::set_switches;
 pub use threads::{physical_cores, set_threads};
 pub use unavailable::CudaUnavailable;
 

@@ -39,7 +39,7 @@ impl Experiment {
     }
 
     /// Reads the stored recipe of a run; the files it names need not exist any more.
-    pub fn load_stored(path: &Path, registry: &Registry) -> Result<Self> {
+    pub(crate) fn load_stored(path: &Path, registry: &Registry) -> Result<Self> {
         Self::new(curricle_recipe::load(path, &[], &WithoutFiles(registry.clone()))?, registry)
     }
 

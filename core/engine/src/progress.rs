@@ -109,12 +109,12 @@ impl Progress {
     }
 
     /// Shows the current activity, if it is not a step, on a bar until its next update.
-    pub fn activity(&self, what: &str) {
+    pub(crate) fn activity(&self, what: &str) {
         self.show(Some(what));
     }
 
     /// Restarts the clock, because the time so far does not predict that of later steps.
-    pub fn restart_clock(&mut self) {
+    pub(crate) fn restart_clock(&mut self) {
         self.last = Instant::now();
         (self.started, self.epoch_started) = (self.last, self.last);
         self.show(None);

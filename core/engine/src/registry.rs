@@ -106,7 +106,7 @@ impl Registry {
     }
 
     /// The plugin that a component comes from, if it is not built in.
-    pub fn plugin_of(&self, kind: ComponentKind, name: &str) -> Option<&Arc<Plugin>> {
+    pub(crate) fn plugin_of(&self, kind: ComponentKind, name: &str) -> Option<&Arc<Plugin>> {
         match &self.find(kind, name)?.origin {
             ComponentOrigin::BuiltIn => None,
             ComponentOrigin::Plugin(plugin) => Some(plugin),
@@ -119,7 +119,7 @@ impl Registry {
     }
 
     /// All components of a kind.
-    pub fn of_kind(&self, kind: ComponentKind) -> impl Iterator<Item = &RegisteredComponent> {
+    pub(crate) fn of_kind(&self, kind: ComponentKind) -> impl Iterator<Item = &RegisteredComponent> {
         self.entries.iter().filter(move |e| e.component.kind == kind)
     }
 

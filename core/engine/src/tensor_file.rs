@@ -8,17 +8,17 @@ use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
 /// The metadata of a safetensors file.
-pub type Metadata = HashMap<String, String>;
+pub(crate) type Metadata = HashMap<String, String>;
 
 /// Serialises tensors and metadata as a safetensors file.
-pub fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
+pub(crate) fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
     let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), TensorBytes::new(tensor)?)));
     let entries = entries.collect::<Result<Vec<_>>>()?;
     safetensors::serialize(entries, metadata).map_err(Error::encode("tensors"))
 }
 
 /// Reads a file's tensors, on the CPU, and its metadata.
-pub fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
+pub(crate) fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     let wrong = |e: &dyn std::fmt::Display| Error::format(path, format!("is not a safetensors file: {e}"));
     let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| wrong(&e))?;
@@ -41,6 +41,9 @@ impl TensorBytes {
             Kind::Half => Dtype::F16,
             Kind::BFloat16 => Dtype::BF16,
             Kind::Int64 => Dtype::I64,
+            Kind::Int => Dtype::I32,
+            Kind::Int16 => Dtype::I16,
+            Kind::Int8 => Dtype::I8,
             Kind::Uint8 => Dtype::U8,
             Kind::Bool => Dtype::BOOL,
             other => return Err(Error::encode("tensors")(format!("type {other:?} is not supported"))),

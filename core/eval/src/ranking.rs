@@ -14,7 +14,7 @@ pub(super) struct Ranked {
 impl Ranked {
     /// `matches` says for each neighbour, nearest first, whether it is of the query's class; `relevant`
     /// is R, the number of references of that class.
-    pub fn new(matches: impl Iterator<Item = bool>, relevant: usize) -> Self {
+    pub(crate) fn new(matches: impl Iterator<Item = bool>, relevant: usize) -> Self {
         let (mut misses, mut found, mut precisions) = (None, 0_usize, 0.0);
         let mut found_in_r = 0;
         for (before, is_match) in matches.enumerate() {

@@ -32,7 +32,7 @@ pub(super) struct Space {
 impl Space {
     /// Normalises embeddings `[N, D]` of any floating-point kind. The error names a row that has no
     /// direction.
-    pub fn new(embeddings: &Tensor) -> Result<Self> {
+    pub(crate) fn new(embeddings: &Tensor) -> Result<Self> {
         let size = embeddings.size();
         if size.len() != 2 || size[0] == 0 || size[1] == 0 {
             return Err(Error::Input(format!(
@@ -52,17 +52,17 @@ impl Space {
     }
 
     /// Number of embeddings.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.points.size()[0] as usize
     }
 
     /// The embeddings in host memory.
-    pub fn rows(&self) -> Rows<'_> {
+    pub(crate) fn rows(&self) -> Rows<'_> {
         Rows { data: as_slice(&self.host), dim: self.points.size()[1] as usize }
     }
 
     /// The embeddings of these samples, on the device. Selecting all samples copies nothing.
-    pub fn select(&self, ids: &[u32]) -> Tensor {
+    pub(crate) fn select(&self, ids: &[u32]) -> Tensor {
         if ids.len() == self.len() && ids.iter().enumerate().all(|(i, &id)| i == id as usize) {
             return self.points.shallow_clone();
         }
@@ -119,7 +119,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// One embedding.
-    pub fn row(&self, i: u32) -> &'a [f32] {
+    pub(crate) fn row(&self, i: u32) -> &'a [f32] {
         &self.data[i as usize * self.dim..][..self.dim]
     }
 }

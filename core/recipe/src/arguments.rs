@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The settings of each argument, or the problems of all of them.
-pub fn tables(arguments: &[String]) -> Result<Vec<Table>, Problems> {
+pub(crate) fn tables(arguments: &[String]) -> Result<Vec<Table>, Problems> {
     let mut tables = Vec::new();
     let mut problems = Vec::new();
     for argument in arguments {

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::path::Path;
 
 /// The tables of a recipe that name a component.
-pub const COMPONENT_TABLES: [&str; 3] = ["loss", "sampler", "weights"];
+pub(crate) const COMPONENT_TABLES: [&str; 3] = ["loss", "sampler", "weights"];
 
 /// A component as recipes see it.
 #[derive(Debug, Clone)]

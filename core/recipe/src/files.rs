@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// One file's settings, without its `extends`.
 #[derive(Debug, Clone)]
-pub struct Layer {
+pub(crate) struct Layer {
     /// The file.
     pub source: Arc<Source>,
     /// Its settings.
@@ -22,7 +22,7 @@ pub struct Layer {
 }
 
 /// A recipe file and everything it extends; the file itself comes last.
-pub fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
+pub(crate) fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
     let mut loader = Loader { layers: Vec::new(), open: Vec::new(), done: Vec::new(), problems: Vec::new() };
     loader.file(path, &Origin::Default);
     Problems::check(loader.problems)?;
@@ -133,7 +133,7 @@ fn near_file(path: &Path) -> Option<PathBuf> {
 }
 
 /// Removes `.` and `..`: `recipes/methods/../base/x.toml` becomes `recipes/base/x.toml`.
-pub fn tidy(path: &Path) -> PathBuf {
+pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
         match component {
@@ -150,7 +150,7 @@ pub fn tidy(path: &Path) -> PathBuf {
 }
 
 /// The origin of a whole file: its beginning.
-pub fn beginning(source: &Arc<Source>) -> Origin {
+pub(crate) fn beginning(source: &Arc<Source>) -> Origin {
     Origin::Written(Place::new(source, 0..0))
 }
 

@@ -121,7 +121,7 @@ fn tagged<'s>(alternatives: &[&'s Json]) -> Option<(&'s str, Vec<(&'s str, &'s J
 }
 
 /// The types a plain schema allows, without `null`.
-pub fn types(rule: &Json) -> Vec<&str> {
+pub(crate) fn types(rule: &Json) -> Vec<&str> {
     let all = match &rule["type"] {
         Json::String(one) => vec![one.as_str()],
         Json::Array(many) => many.iter().filter_map(Json::as_str).collect(),
@@ -132,7 +132,7 @@ pub fn types(rule: &Json) -> Vec<&str> {
 }
 
 /// JSON values as a user would write them, in backticks.
-pub fn quoted_values(values: &[&Json]) -> String {
+pub(crate) fn quoted_values(values: &[&Json]) -> String {
     let texts: Vec<_> = values.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), String::from)).collect();
     quoted(texts.iter().map(String::as_str))
 }

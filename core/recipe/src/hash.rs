@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 /// Canonical JSON, the same text for equal values: keys sorted, no spaces.
-pub fn canonical(json: &Json) -> String {
+pub(crate) fn canonical(json: &Json) -> String {
     match json {
         Json::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();

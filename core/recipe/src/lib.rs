@@ -35,7 +35,7 @@ mod tree;
 mod tune;
 mod validate;
 
-pub use catalogue::{COMPONENT_TABLES, Catalogue, ComponentSchema, Written};
+pub use catalogue::{Catalogue, ComponentSchema, Written};
 pub use grid::folder_name;
 pub use hash::identity;
 pub use listing::{Choice, Listing, Setting, listings};

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 /// The smallest and the largest value a schema allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub(crate) struct Limits {
     low: Option<Bound>,
     high: Option<Bound>,
 }
@@ -17,7 +17,7 @@ struct Bound {
 
 impl Limits {
     /// The limits of a schema.
-    pub fn of(rule: &Json) -> Self {
+    pub(crate) fn of(rule: &Json) -> Self {
         let bound = |inclusive: &str, exclusive: &str| {
             let read = |key: &str, inclusive| rule[key].as_f64().map(|value| Bound { value, inclusive });
             read(exclusive, false).or_else(|| read(inclusive, true))
@@ -26,14 +26,14 @@ impl Limits {
     }
 
     /// Whether a number is within the limits.
-    pub fn allow(self, value: f64) -> bool {
+    pub(crate) fn allow(self, value: f64) -> bool {
         let above = self.low.is_none_or(|low| value > low.value || (low.inclusive && value == low.value));
         let below = self.high.is_none_or(|high| value < high.value || (high.inclusive && value == high.value));
         above && below
     }
 
     /// A description to follow "must be": "at least 0 and less than 1".
-    pub fn describe(self) -> Option<String> {
+    pub(crate) fn describe(self) -> Option<String> {
         let low = self.low.map(|b| format!("{} {}", if b.inclusive { "at least" } else { "greater than" }, b.value));
         let high = self.high.map(|b| format!("{} {}", if b.inclusive { "at most" } else { "less than" }, b.value));
         match (low, high) {
@@ -44,7 +44,7 @@ impl Limits {
 }
 
 /// The range of integers of a schema's `format`; that of JSON for unknown formats.
-pub fn whole_numbers(format: Option<&str>) -> (i128, i128) {
+pub(crate) fn whole_numbers(format: Option<&str>) -> (i128, i128) {
     match format {
         Some("int8") => (i8::MIN.into(), i8::MAX.into()),
         Some("int16") => (i16::MIN.into(), i16::MAX.into()),

@@ -12,7 +12,7 @@ use crate::tree::{Entry, Replaced, Table, Value};
 use serde_json::Value as Json;
 
 /// Merges a later table into an earlier one; `rule` is the schema of both.
-pub fn merge(base: &mut Table, later: Table, schema: &Schema, rule: &Json) {
+pub(crate) fn merge(base: &mut Table, later: Table, schema: &Schema, rule: &Json) {
     let mut rule = rule;
     if let Form::Tagged { key, variants } = schema.form(rule) {
         if let (Some(old), Some(new)) = (base.get(key), later.get(key))

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The root table of a document, or all of its syntax errors.
-pub fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
+pub(crate) fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
         return Ok(TreeReader(source).table(document.get_ref()));

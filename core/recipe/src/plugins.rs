@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 /// The list of libraries in a recipe and its `--set` arguments. As with every list, the last one
 /// wins.
-pub fn written_last<'t>(layers: &'t [Layer], arguments: &'t [Table]) -> Option<&'t Node> {
+pub(crate) fn written_last<'t>(layers: &'t [Layer], arguments: &'t [Table]) -> Option<&'t Node> {
     layers.iter().map(|layer| &layer.table).chain(arguments).filter_map(written).next_back()
 }
 
 /// Loads libraries into a copy of the catalogue.
-pub fn load<C: Catalogue>(paths: Option<&Node>, catalogue: &C) -> Result<C, Problems> {
+pub(crate) fn load<C: Catalogue>(paths: Option<&Node>, catalogue: &C) -> Result<C, Problems> {
     let mut catalogue = catalogue.clone();
     let Some(paths) = paths else { return Ok(catalogue) };
     let mut problems = Vec::new();
@@ -43,7 +43,7 @@ pub fn load<C: Catalogue>(paths: Option<&Node>, catalogue: &C) -> Result<C, Prob
 
 /// Records the loaded libraries in a merged recipe, including those from the command line, with
 /// absolute paths and hashes, so that the resolved recipe is self-contained.
-pub fn record(tree: &mut Table, plugins: &[PluginFile]) {
+pub(crate) fn record(tree: &mut Table, plugins: &[PluginFile]) {
     if plugins.is_empty() {
         return;
     }

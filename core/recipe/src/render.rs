@@ -4,12 +4,12 @@ use crate::tree::{Entry, Node, Table, Value};
 use std::fmt::Write;
 
 /// The whole tree as TOML: settings of a table before its sub-tables, in the tree's order.
-pub fn toml(tree: &Node) -> String {
+pub(crate) fn toml(tree: &Node) -> String {
     lines(tree).into_iter().map(|(line, _)| line + "\n").collect()
 }
 
 /// The same with the origin of every value in an aligned comment.
-pub fn explained(tree: &Node) -> String {
+pub(crate) fn explained(tree: &Node) -> String {
     let lines = lines(tree);
     // One very long line must not push all comments off the screen.
     let width = lines.iter().filter(|(_, o)| o.is_some()).map(|(l, _)| l.chars().count()).filter(|&w| w <= 60).max();

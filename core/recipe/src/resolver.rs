@@ -40,12 +40,17 @@ pub(crate) struct Draft<C> {
 }
 
 impl<'c, C: Catalogue> Resolver<'c, C> {
-    pub fn new(catalogue: &'c C) -> Self {
+    pub(crate) fn new(catalogue: &'c C) -> Self {
         Self { catalogue, shared: Vec::new() }
     }
 
     /// Merges the layers and the arguments, validates the result and fills in the defaults.
-    pub fn draft(&mut self, path: &Path, layers: Vec<Layer>, arguments: Vec<Table>) -> Result<Draft<C>, Problems> {
+    pub(crate) fn draft(
+        &mut self,
+        path: &Path,
+        layers: Vec<Layer>,
+        arguments: Vec<Table>,
+    ) -> Result<Draft<C>, Problems> {
         let shared = self.shared(&layers, &arguments)?;
         let tree = merged(path, layers, arguments, &shared.schema, &shared.catalogue.plugins());
         let (tree, problems) = validate::validate(tree, &shared.schema);
@@ -67,7 +72,7 @@ impl<'c, C: Catalogue> Resolver<'c, C> {
 
 impl<C: Catalogue> Draft<C> {
     /// The recipe ready to be run, or everything that is wrong with it.
-    pub fn finish(self) -> Result<Resolved, Problems> {
+    pub(crate) fn finish(self) -> Result<Resolved, Problems> {
         let Self { mut tree, problems, shared } = self;
         let catalogue = &shared.catalogue;
         Problems::check(problems)?;

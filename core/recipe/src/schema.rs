@@ -49,7 +49,7 @@ impl Schema {
     }
 
     /// The schema of the settings of one component, without its name.
-    pub fn of_component(component: &ComponentSchema) -> Self {
+    pub(crate) fn of_component(component: &ComponentSchema) -> Self {
         let mut definitions = Map::new();
         let mut root = alternative(component, &mut definitions);
         if let Some(properties) = root["properties"].as_object_mut() {

@@ -28,7 +28,7 @@ fn plain(word: &str) -> String {
 }
 
 /// Names in backticks, separated by commas: `a`, `b`, `c`.
-pub fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(|n| format!("`{n}`")).collect();
     names.join(", ")
 }

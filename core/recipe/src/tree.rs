@@ -71,7 +71,7 @@ impl Table {
     }
 
     /// The setting with this name, if it is a string.
-    pub fn get_str(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get_str(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.node.value {
             Value::String(text) => Some(text),
             _ => None,
@@ -126,7 +126,7 @@ impl IntoIterator for Table {
 
 impl Node {
     /// Where a setting was written; for a default, where the innermost table around it selects its variant.
-    pub fn origin_of(&self, path: &str) -> Origin {
+    pub(crate) fn origin_of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
             match self.find(path) {
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// A default from a schema; `None` for null, which TOML does not have.
-    pub fn from_default(json: &Json) -> Option<Self> {
+    pub(crate) fn from_default(json: &Json) -> Option<Self> {
         let value = match json {
             Json::Null => return None,
             Json::Bool(b) => Value::Boolean(*b),

@@ -13,7 +13,7 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
 }
 
 /// As [`write()`], for contents that are written in pieces.
-pub fn write_with<E: From<Error>>(
+pub(crate) fn write_with<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), E>,
 ) -> Result<(), E> {

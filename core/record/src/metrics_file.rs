@@ -76,13 +76,6 @@ impl Line {
     }
 }
 
-impl Scalar {
-    /// Whether the value depends on the clock, so that two equal runs may differ in it.
-    pub fn is_time(&self) -> bool {
-        self.tag.starts_with(TIME)
-    }
-}
-
 /// Appends to a `metrics.jsonl`.
 #[derive(Debug)]
 pub struct MetricsFile {
@@ -165,7 +158,7 @@ pub fn last_epoch(path: &Path) -> Option<u64> {
 }
 
 /// Removes the records of steps after `step`, and an incomplete last line.
-pub fn truncate_after(path: &Path, step: u64) -> Result<()> {
+pub(crate) fn truncate_after(path: &Path, step: u64) -> Result<()> {
     files::write_with(path, |file| {
         writeln!(file, "{HEADER}").map_err(Error::file("write", path))?;
         visit(path, |record, line| match record.step() <= step {
@@ -288,11 +281,5 @@ mod tests {
         std::fs::write(&path, "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo").unwrap();
         assert_eq!(last_epoch(&path), Some(2));
         assert_eq!(last_epoch(&folder.path().join("none")), None);
-    }
-
-    #[test]
-    fn clock_dependent_records_are_known_by_their_tag() {
-        let time = Scalar { tag: "time/step_seconds".into(), ..record(1, 0.1) };
-        assert!(time.is_time() && !record(1, 0.1).is_time());
     }
 }

@@ -133,7 +133,7 @@ pub fn short(value: &str) -> &str {
 }
 
 /// All conditions that runs of a case should share but do not.
-pub fn disagreements(case: &str, runs: &[&ReportedRun]) -> Vec<Disagreement> {
+pub(crate) fn disagreements(case: &str, runs: &[&ReportedRun]) -> Vec<Disagreement> {
     let mut found = Vec::new();
     let mut methods: Vec<&str> = runs.iter().map(|run| run.method.as_str()).collect();
     methods.dedup();

@@ -50,7 +50,7 @@ pub fn shared(recipes: &[&Value]) -> Vec<(String, String)> {
 }
 
 /// The value of a setting as text.
-pub fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 

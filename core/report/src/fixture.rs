@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// A run with this Recall@1.
-pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedRun {
+pub(crate) fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedRun {
     let metrics = |recall: f64| Metrics {
         recall: [(1, recall), (8, 1.0 - 0.5 * (1.0 - recall))].into(),
         r_precision: 0.6 * recall,
@@ -59,7 +59,7 @@ pub fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedRun {
 }
 
 /// Three methods, two cases, three seeds.
-pub fn runs() -> Vec<ReportedRun> {
+pub(crate) fn runs() -> Vec<ReportedRun> {
     let mut runs = Vec::new();
     for (case, drop) in [("noisy", 0.1), ("clean", 0.0)] {
         for (method, recall) in [("ms", 0.72), ("contrastive", 0.655), ("bspml", 0.75)] {
@@ -74,7 +74,7 @@ pub fn runs() -> Vec<ReportedRun> {
 }
 
 /// Writes the folder of a run like a real one, with curves, weights and a retrieval image.
-pub fn write(run: &ReportedRun, out: &Path) {
+pub(crate) fn write(run: &ReportedRun, out: &Path) {
     let folder = out.join(&run.folder);
     std::fs::create_dir_all(&folder).unwrap();
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();

@@ -93,7 +93,7 @@ impl Measure {
     }
 
     /// A standard deviation as tables show it, with as many decimals as the mean before it.
-    pub fn show_std(&self, std: f64, mean: f64) -> String {
+    pub(crate) fn show_std(&self, std: f64, mean: f64) -> String {
         if self.percent || !PLAIN.contains(&mean.abs()) {
             return self.show(std);
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::LazyLock;
 
 /// Source of the values, for captions.
-pub const SOURCE: &str = "published: balanced self-paced metric learning (AAAI 2023); the paper does not state its \
+pub(crate) const SOURCE: &str = "published: balanced self-paced metric learning (AAAI 2023); the paper does not state its \
                           network or number of epochs, so compare the order of methods rather than the values";
 
 /// A published mean, in the same unit as ours.
@@ -42,13 +42,13 @@ static RECORDS: LazyLock<Vec<Record>> = LazyLock::new(|| {
 });
 
 /// The methods of the published tables, in their order.
-pub fn methods() -> impl Iterator<Item = &'static str> {
+pub(crate) fn methods() -> impl Iterator<Item = &'static str> {
     // SPMS comes before BSPML in the figures and is not in the tables.
     ["contrastive", "triplet", "margin", "fastap", "ms", "rdml", "proxy_anchor", "snr", "spms", "bspml"].into_iter()
 }
 
 /// The published value of a run's metric.
-pub fn value(run: &ReportedRun, measure: &Measure) -> Option<Published> {
+pub(crate) fn value(run: &ReportedRun, measure: &Measure) -> Option<Published> {
     let (dataset, noise, method) = (run.word("data.source")?, noise_ratio(run)?, method(run)?);
     let same = |r: &&Record| {
         r.dataset == dataset && (r.noise_ratio - noise).abs() < 1e-9 && r.method == method && r.metric == measure.name

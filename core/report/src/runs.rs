@@ -27,7 +27,7 @@ pub struct ReportedRun {
 
 impl ReportedRun {
     /// A finished run of a sweep.
-    pub fn from_sweep(planned: &SweepRun, result: RunResult) -> Self {
+    pub(crate) fn from_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
             folder: RunFolder::below(Path::new(""), &result.name, &result.recipe_hash, result.seed).path().into(),
             method: planned.method.clone(),

@@ -76,7 +76,7 @@ impl From<Content> for Cell {
 
 /// A table; its first column names the rows.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct ReportTable {
     /// What it shows.
     pub title: String,
     /// Titles of the columns.
@@ -93,7 +93,7 @@ pub struct ReportLayout {
     /// Heading of the report.
     pub title: String,
     /// The tables.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
     /// How to read them.
     pub notes: Vec<String>,
     /// Caveats.
@@ -112,7 +112,7 @@ pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> Report
     ReportLayout { title: title.into(), tables, notes: notes(summary), caveats: summary.caveats.clone() }
 }
 
-fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Table {
+fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> ReportTable {
     let column = |case: &String| if case.is_empty() { "unnamed".into() } else { case.clone() };
     let mut columns = vec!["method".to_string()];
     columns.extend(comparison.cases.iter().map(column));
@@ -131,10 +131,10 @@ fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Ta
     rows.extend(comparison.methods.iter().map(|method| {
         cells(method, &|case| Some(value_cell(measure, summary.row(method, case)?.values.get(&measure.name)?)))
     }));
-    Table { title: format!("{} in all cases", measure.title), columns, rows, baselines }
+    ReportTable { title: format!("{} in all cases", measure.title), columns, rows, baselines }
 }
 
-fn of_case(case: &str, summary: &Summary) -> Table {
+fn of_case(case: &str, summary: &Summary) -> ReportTable {
     let rows: Vec<&SummaryRow> = summary.of_case(case).collect();
     let columns = columns(&rows, summary);
     let mut titles = vec!["method".to_string()];
@@ -153,7 +153,7 @@ fn of_case(case: &str, summary: &Summary) -> Table {
         });
         cells
     };
-    Table {
+    ReportTable {
         title: if case.is_empty() { "Results".into() } else { case.into() },
         columns: titles,
         baselines: rows.iter().filter(|row| !row.trained).count(),

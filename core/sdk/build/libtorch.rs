@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// The folder of libtorch's libraries, as torch-sys reports it to its direct dependents.
-pub fn lib() -> PathBuf {
+pub(crate) fn lib() -> PathBuf {
     PathBuf::from(std::env::var_os("DEP_TCH_LIBTORCH_LIB").expect("torch-sys reports where libtorch is"))
 }
 
 /// Compiles `source` into the static library `name` and links it, with libtorch, to this crate.
-pub fn compile(source: &str, name: &str, include: Option<&Path>) {
+pub(crate) fn compile(source: &str, name: &str, include: Option<&Path>) {
     println!("cargo:rerun-if-changed={source}");
     println!("cargo:rerun-if-env-changed=LIBTORCH_INCLUDE");
     println!("cargo:rerun-if-env-changed=LIBTORCH_CXX11_ABI");

@@ -8,7 +8,7 @@ const CUTOFF: f64 = 0.5;
 const NONZERO_LOSS_CUTOFF: f64 = 1.4;
 
 /// One negative per positive pair.
-pub struct SampledNegatives {
+pub(crate) struct SampledNegatives {
     /// Its column, in the shape of the uniform numbers, i64.
     pub columns: Tensor,
     /// Whether the row has any negative to sample `[B, 1]`.
@@ -19,7 +19,12 @@ pub struct SampledNegatives {
 /// `D_an < 1.4`, by inverting the cumulative distribution at `uniform` `[B, k]`, numbers from 0 to 1.
 ///
 /// `log q(D) = (d-2) log D + (d-3)/2 log(1 - D²/4)` is the density of distances on the unit sphere.
-pub fn sample_negatives(distances: &Tensor, negative: &Tensor, uniform: &Tensor, dimensions: i64) -> SampledNegatives {
+pub(crate) fn sample_negatives(
+    distances: &Tensor,
+    negative: &Tensor,
+    uniform: &Tensor,
+    dimensions: i64,
+) -> SampledNegatives {
     let d = dimensions as f64;
     let excluded = distances.ge(NONZERO_LOSS_CUTOFF).logical_or_(&negative.logical_not());
     let clipped = distances.clamp(CUTOFF, NONZERO_LOSS_CUTOFF);

@@ -104,12 +104,12 @@ pub(crate) struct AnchorWeights {
 
 impl AnchorWeights {
     /// The same weight for both terms.
-    pub fn same(weight: Tensor) -> Self {
+    pub(crate) fn same(weight: Tensor) -> Self {
         Self { positive: weight.shallow_clone(), negative: weight }
     }
 
     /// `1/B` for every anchor.
-    pub fn uniform(batch: &Batch, similarities: &Tensor) -> Self {
+    pub(crate) fn uniform(batch: &Batch, similarities: &Tensor) -> Self {
         Self::same(Tensor::full([1, 1], 1.0 / batch.size() as f64, (similarities.kind(), similarities.device())))
     }
 }

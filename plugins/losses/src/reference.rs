@@ -4,17 +4,17 @@ use curricle_sdk::{Batch, PairMasks};
 use tch::Tensor;
 
 /// Euclidean distances of all pairs `[B, B]`; the gradient at distance 0 is 0.
-pub fn distances(batch: &Batch) -> Tensor {
+pub(crate) fn distances(batch: &Batch) -> Tensor {
     // Mode 2 computes every difference, which is slow but exact; the faster one cancels.
     Tensor::cdist(batch.embeddings, batch.embeddings, 2.0, 2)
 }
 
 /// All triplets (anchor, positive, negative) as a boolean mask `[B, B, B]`.
-pub fn all_triplets(pairs: &PairMasks) -> Tensor {
+pub(crate) fn all_triplets(pairs: &PairMasks) -> Tensor {
     pairs.positive.unsqueeze(2).logical_and(&pairs.negative.unsqueeze(1))
 }
 
 /// `w_a w_p w_n` for all triplets `[B, B, B]`.
-pub fn triplet_weights(batch: &Batch) -> Tensor {
+pub(crate) fn triplet_weights(batch: &Batch) -> Tensor {
     batch.pair_weights().unsqueeze(2) * batch.weights_or_ones()
 }

@@ -5,7 +5,7 @@ use curricle_sdk::gradients::not_zero;
 use tch::{Device, Kind, Tensor};
 
 /// `[…]` indices below `size` as a boolean mask `[…, size]` with one true element each.
-pub fn one_hot(indices: &Tensor, size: i64) -> Tensor {
+pub(crate) fn one_hot(indices: &Tensor, size: i64) -> Tensor {
     let columns = Tensor::arange(size, (indices.kind(), indices.device()));
     indices.unsqueeze(-1).eq_tensor(&columns)
 }
@@ -15,7 +15,7 @@ pub fn one_hot(indices: &Tensor, size: i64) -> Tensor {
 /// In a batch of P classes with K samples each, an anchor has only K-1 positives. They are listed in slots, so a
 /// value per triplet is a tensor `[B, slots, B]` rather than `[B, B, B]`.
 #[derive(Debug)]
-pub struct Triplets {
+pub(crate) struct Triplets {
     /// The positive in each slot, as a column `[B, slots]`, i64.
     slots: Tensor,
     /// `w_a w_p`, 0 for an empty slot `[B, slots]`.
@@ -26,7 +26,7 @@ pub struct Triplets {
 
 impl Triplets {
     /// All triplets of the given pairs.
-    pub fn of(pairs: &PairMasks, weights: Option<&Tensor>, kind: Kind) -> Self {
+    pub(crate) fn of(pairs: &PairMasks, weights: Option<&Tensor>, kind: Kind) -> Self {
         let pairs = pairs.to_kind(kind);
         let (ap, slots) = pairs.positive.topk(slots_needed(&pairs.positive), 1, true, true);
         match weights {
@@ -39,12 +39,12 @@ impl Triplets {
     }
 
     /// Selects the values of the slots `[B, slots]` from the values of all pairs `[B, B]`.
-    pub fn of_slots(&self, pairs: &Tensor) -> Tensor {
+    pub(crate) fn of_slots(&self, pairs: &Tensor) -> Tensor {
         pairs.gather(1, &self.slots, false)
     }
 
     /// `d_ap - d_an + margin` `[B, slots, B]`.
-    pub fn gaps(&self, distances: &Tensor, margin: f64) -> Tensor {
+    pub(crate) fn gaps(&self, distances: &Tensor, margin: f64) -> Tensor {
         (self.of_slots(distances) + margin).unsqueeze(2) - distances.unsqueeze(1)
     }
 
@@ -59,18 +59,18 @@ impl Triplets {
     }
 
     /// Sum of the weights of all triplets.
-    pub fn total(&self) -> Tensor {
+    pub(crate) fn total(&self) -> Tensor {
         self.ap.sum_dim_intlist(1, false, None).dot(&self.an.sum_dim_intlist(1, false, None))
     }
 
     /// Weighted sum of one value per triplet.
-    pub fn sum(&self, terms: &Tensor) -> Tensor {
+    pub(crate) fn sum(&self, terms: &Tensor) -> Tensor {
         self.over_negatives(terms).sum(None)
     }
 
     /// The weighted mean of a function of `d_ap - d_an`, and its gradient with respect to the distances `[B, B]`.
     /// `grads` is the function's derivative for each triplet, `total` the weight of the triplets in the mean.
-    pub fn mean(&self, values: &Tensor, grads: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
+    pub(crate) fn mean(&self, values: &Tensor, grads: &Tensor, total: &Tensor) -> (Tensor, Tensor) {
         let total = not_zero(total);
         let grad = self.grad(&self.over_negatives(grads), &self.over_positives(grads));
         (self.sum(values) / &total, grad / total)
@@ -78,7 +78,7 @@ impl Triplets {
 
     /// The gradient with respect to all distances `[B, B]`: `pulled` `[B, slots]` for those of the slots, minus
     /// `pushed` `[B, B]` for those of the negatives.
-    pub fn grad(&self, pulled: &Tensor, pushed: &Tensor) -> Tensor {
+    pub(crate) fn grad(&self, pulled: &Tensor, pushed: &Tensor) -> Tensor {
         // A pair is positive or negative, and empty slots add 0: no element gets two terms.
         (-pushed).scatter_add_(1, &self.slots, pulled)
     }

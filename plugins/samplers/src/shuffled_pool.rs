@@ -6,14 +6,14 @@ use curricle_sdk::rand::seq::SliceRandom;
 /// A pool of items, drawn in random order and reshuffled when it runs out. At any time, the draw counts of any
 /// two items differ by at most one.
 #[derive(Debug)]
-pub struct ShuffledPool<T> {
+pub(crate) struct ShuffledPool<T> {
     cards: Vec<T>,
     next: usize,
 }
 
 impl<T: Copy + PartialEq> ShuffledPool<T> {
     /// A pool of these items, which the first draw shuffles.
-    pub fn new(cards: Vec<T>) -> Self {
+    pub(crate) fn new(cards: Vec<T>) -> Self {
         let next = cards.len();
         Self { cards, next }
     }
@@ -23,7 +23,7 @@ impl<T: Copy + PartialEq> ShuffledPool<T> {
     /// Within one draw, too, the counts of any two items differ by at most one: if the pool runs out during a
     /// draw, the items already drawn go to the end of the reshuffled pool. A draw no larger than the pool
     /// therefore has no duplicates.
-    pub fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
+    pub(crate) fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
         let mut hand = Vec::with_capacity(count);
         while hand.len() < count && !self.cards.is_empty() {
             if self.next == self.cards.len() {

@@ -23,7 +23,7 @@ const ROWS: usize = 10;
 /// their label: a low weight, and nearest trusted neighbours of another class. `audit.csv` lists every
 /// sample with all its values; `audit.html` shows the suspects next to typical members of both classes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The folder of a finished run.
     #[arg(required_unless_present_any = ["images", "csv"])]
     run: Option<PathBuf>,
@@ -153,7 +153,7 @@ impl ApplyArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let policy = args.apply.policy()?;
     let folder = match &args.run {
         Some(_) if !args.own.set.sets.is_empty() => {

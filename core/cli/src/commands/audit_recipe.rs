@@ -5,11 +5,11 @@ use std::path::Path;
 
 /// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave all
 /// samples the same weight.
-pub const SCHEME: &str = "balanced_self_paced";
+pub(super) const SCHEME: &str = "balanced_self_paced";
 
 /// Labelled images.
 #[derive(Debug, Clone, Copy)]
-pub enum ImageSource<'a> {
+pub(super) enum ImageSource<'a> {
     /// A folder with one subfolder per class.
     Folder(&'a Path),
     /// A CSV file of `path,label`.
@@ -20,7 +20,7 @@ pub enum ImageSource<'a> {
 /// are computed once; without, it is a small network trained from scratch.
 ///
 /// Paths should be absolute: relative ones are resolved from the folder of the recipe file.
-pub fn recipe_text(images: ImageSource, weights: Option<&Path>) -> String {
+pub(super) fn recipe_text(images: ImageSource, weights: Option<&Path>) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
     let (source, path) = match images {
         ImageSource::Folder(path) => ("folder", path),
@@ -139,7 +139,7 @@ mod tests {
                 let text = recipe_text(images, weights);
                 let recipe: toml::Table = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
                 assert_eq!(recipe["data"]["path"].as_str(), path.to_str());
-                assert_eq!(recipe["name"].as_str(), Some("audit-my--best--images"));
+                assert_eq!(recipe["name"].as_str(), Some("audit-my-best-images"));
                 assert_eq!(recipe["backbone"].get("weights").is_some(), weights.is_some());
             }
         }

@@ -3,6 +3,7 @@
 use super::{PluginArgs, SetArgs};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
+use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan, Problem};
 use curricle_record::Exit;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Check recipes and list all errors and warnings.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Recipes to check.
     #[arg(required = true, value_name = "RECIPE")]
     recipes: Vec<PathBuf>,
@@ -18,18 +19,24 @@ pub struct Args {
     set: SetArgs,
     #[command(flatten)]
     plugin: PluginArgs,
+    /// Do not require the files that recipes name, such as data sets and weights, to exist here.
+    #[arg(long)]
+    no_files: bool,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// Checks every recipe, including those after one with errors.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let registry = args.plugin.registry()?;
     let mut all_good = true;
     let mut reports = Vec::new();
     for path in &args.recipes {
-        let outcome = recipe::load_sweep(path, &args.set.sets, &registry);
+        let outcome = match args.no_files {
+            true => recipe::load_sweep(path, &args.set.sets, &WithoutFiles(registry.clone())),
+            false => recipe::load_sweep(path, &args.set.sets, &registry),
+        };
         all_good &= outcome.is_ok();
         let problems: Vec<_> = match &outcome {
             Ok(plan) => plan.warnings(),

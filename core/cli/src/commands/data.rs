@@ -15,7 +15,7 @@ const SHOWN: usize = 50;
 
 /// Inspect data sets.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -41,7 +41,7 @@ struct CheckArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let Command::Check(args) = &args.command;
     let resolved = args.recipe.load(None)?;
     device::set_threads(args.threads)?;

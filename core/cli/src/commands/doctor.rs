@@ -10,7 +10,7 @@ use curricle_engine::doctor;
 /// Exits with 1 if a problem prevents runs on the CPU, or on the device given with `--device`; with
 /// 0 otherwise.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Device that must work: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Prints the report.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let report = doctor::examine(args.device);
     let text = if args.json {
         serde_json::to_string_pretty(&report).map_err(|e| Error::failed(e.to_string()))? + "\n"

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// and, if the images are labelled, `labels [N]`, the labels before noise is added; paths and class names are
 /// in its metadata. `curricle eval` reads it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A run's folder, one of its checkpoints, or an exported model.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
@@ -47,7 +47,7 @@ enum Data {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let source = match (&args.images, args.data) {
         (Some(path), _) => EmbedSource::Images(path),
         (None, Some(Data::Train)) => EmbedSource::Train,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// and the others are the gallery; without it every sample is a query against all others.
 /// Embeddings are compared by cosine similarity. The results do not depend on device or threads.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Safetensors file with embeddings and labels.
     #[arg(value_name = "FILE", value_parser = super::existing)]
     file: PathBuf,
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 /// Reads the file, evaluates it and prints the metrics.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let device = device::resolve(args.device)?;
     device::set_threads(args.threads)?;
     let file = EmbeddingFile::read(&args.file, device)?;

@@ -6,7 +6,7 @@ use crate::output;
 
 /// Print a resolved recipe, including defaults, with the origin of each value.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
     /// Omit the origins: print the recipe as a run stores it.
@@ -15,8 +15,8 @@ pub struct Args {
 }
 
 /// Prints the resolved recipe; warnings go to standard error.
-pub fn run(args: &Args) -> Result<()> {
-    let resolved = args.recipe.load(None)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let resolved = args.recipe.load_to_inspect()?;
     output::warnings(&resolved.warnings);
     if args.plain {
         return output::print(&resolved.to_toml());

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// includes the normalisation that the network expects. `safetensors` holds the tensors alone, with
 /// torchvision's names for those of the network, and in its metadata the settings needed to use them.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A run's folder, one of its checkpoints, or a model exported as safetensors.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
@@ -32,7 +32,7 @@ enum Format {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let saved = SavedModel::open(&args.model)?;
     let is_safetensors = args.out.extension().is_some_and(|extension| extension == "safetensors");
     let format = args.format.unwrap_or(if is_safetensors { Format::Safetensors } else { Format::Torchscript });

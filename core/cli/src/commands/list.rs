@@ -7,7 +7,7 @@ use curricle_recipe::{Catalogue, Choice, Listing, Schema, Setting, listings, nea
 
 /// List what recipes can use: losses, samplers, data sources, optimisers and more.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Show only this kind, with every setting explained, e.g. `loss`.
     kind: Option<String>,
     #[command(flatten)]
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Prints a summary of everything, or one kind in detail.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let all = listings(&Schema::of_recipes(&args.plugin.registry()?.components()));
     let Some(wanted) = &args.kind else {
         return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };

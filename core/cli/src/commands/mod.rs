@@ -1,35 +1,35 @@
 //! The commands, one file each.
 
-pub mod audit;
+pub(crate) mod audit;
 mod audit_recipe;
-pub mod bench;
-pub mod check;
-pub mod completions;
-pub mod data;
-pub mod doctor;
-pub mod embed;
-pub mod eval;
-pub mod explain;
-pub mod export;
-pub mod list;
-pub mod plugin;
-pub mod plugin_check;
-pub mod plugin_list;
-pub mod plugin_new;
-pub mod probe;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod data;
+pub(crate) mod doctor;
+pub(crate) mod embed;
+pub(crate) mod eval;
+pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod list;
+pub(crate) mod plugin;
+pub(crate) mod plugin_check;
+pub(crate) mod plugin_list;
+pub(crate) mod plugin_new;
+pub(crate) mod probe;
 mod probe_loss;
 mod probe_weights;
-pub mod report;
-pub mod run;
-pub mod schema;
-pub mod tune;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod tune;
 
 use crate::error::Result;
 use curricle_engine::Experiment;
 use curricle_engine::Registry;
 use curricle_engine::device::DeviceChoice;
 use curricle_engine::preflight::WithoutFiles;
-use curricle_recipe::{self as recipe, Plan};
+use curricle_recipe::{self as recipe, Plan, Resolved};
 use std::path::PathBuf;
 
 /// Parses the path of an input, which must exist, so that a mistyped path is a usage error.
@@ -40,7 +40,7 @@ fn existing(path: &str) -> Result<PathBuf, String> {
 
 /// Plugins given on the command line.
 #[derive(Debug, clap::Args)]
-pub struct PluginArgs {
+pub(crate) struct PluginArgs {
     /// Load components from a plugin library, like `plugins.paths` in a recipe; may be repeated.
     #[arg(long = "plugin", value_name = "PATH")]
     plugins: Vec<PathBuf>,
@@ -48,14 +48,14 @@ pub struct PluginArgs {
 
 impl PluginArgs {
     /// The built-in components and those of the plugins.
-    pub fn registry(&self) -> Result<Registry> {
+    pub(crate) fn registry(&self) -> Result<Registry> {
         Ok(Registry::with_plugins(&self.plugins)?)
     }
 }
 
 /// Settings overridden on the command line.
 #[derive(Debug, clap::Args)]
-pub struct SetArgs {
+pub(crate) struct SetArgs {
     /// Override a setting of the recipe, e.g. `--set loss.alpha=3`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
@@ -63,7 +63,7 @@ pub struct SetArgs {
 
 /// A recipe and its overrides.
 #[derive(Debug, clap::Args)]
-pub struct RecipeArgs {
+pub(crate) struct RecipeArgs {
     /// Recipe file.
     #[arg(value_name = "RECIPE")]
     path: PathBuf,
@@ -75,25 +75,30 @@ pub struct RecipeArgs {
 
 impl RecipeArgs {
     /// The recipe of one run; `more` is applied after the overrides of the command line.
-    pub fn load(&self, more: Option<String>) -> Result<Experiment> {
+    pub(crate) fn load(&self, more: Option<String>) -> Result<Experiment> {
         let sets: Vec<String> = self.set.sets.iter().cloned().chain(more).collect();
         Ok(Experiment::load(&self.path, &sets, &self.plugin.registry()?)?)
     }
 
+    /// The recipe of one run that is only looked at: the files it names need not exist here.
+    pub(crate) fn load_to_inspect(&self) -> Result<Resolved> {
+        Ok(recipe::load(&self.path, &self.set.sets, &WithoutFiles(self.plugin.registry()?))?)
+    }
+
     /// The recipes of a sweep.
-    pub fn load_sweep(&self) -> Result<Plan> {
+    pub(crate) fn load_sweep(&self) -> Result<Plan> {
         Ok(recipe::load_sweep(&self.path, &self.set.sets, &self.plugin.registry()?)?)
     }
 
     /// The recipes of a sweep that is only inspected: its data need not be on this machine.
-    pub fn load_sweep_to_inspect(&self) -> Result<Plan> {
+    pub(crate) fn load_sweep_to_inspect(&self) -> Result<Plan> {
         Ok(recipe::load_sweep(&self.path, &self.set.sets, &WithoutFiles(self.plugin.registry()?))?)
     }
 }
 
 /// Device and threads.
 #[derive(Debug, clap::Args)]
-pub struct DeviceArgs {
+pub(crate) struct DeviceArgs {
     /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     pub device: DeviceChoice,

@@ -5,7 +5,7 @@ use crate::error::Result;
 
 /// List, check and create plugins: libraries with your own components.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -18,7 +18,7 @@ enum Command {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::List(args) => plugin_list::run(args),
         Command::Check(args) => plugin_check::run(args),

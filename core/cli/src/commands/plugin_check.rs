@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// classes are renamed, weights of 1 that have no effect, finite results on degenerate batches, no
 /// memory leaks, no transfers off the device and no waiting for it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Plugin library; all its components are checked.
     #[arg(required_unless_present = "builtin", conflicts_with = "builtin")]
     path: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 /// Prints a table with one line per check.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let known: Vec<_> = curricle_sdk::ComponentKind::ALL.into_iter().flat_map(conformance::names).collect();
     if let Some(unknown) = args.except.iter().find(|name| !known.contains(&name.as_str())) {
         let mut known = known;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Show the components, settings, versions and SHA-256 of plugin libraries.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Plugin libraries.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Shows every library, even if others cannot be loaded.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut refused = Vec::new();
     let mut found = Vec::new();
     for path in &args.paths {

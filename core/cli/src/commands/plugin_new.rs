@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The plugin gets its own folder, which may be anywhere. It refers to the SDK that this program was
 /// built from by absolute path, so that the two always match.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Name of the plugin, its component and the new folder: lowercase letters, digits and `_`.
     name: String,
     /// Kind of component.
@@ -88,7 +88,7 @@ fn files(kind: ComponentKind, lang: Lang, name: &str) -> Vec<(String, &'static s
 }
 
 /// Writes the files.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let name = &args.name;
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !starts_well || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Evaluate one component on tensors from a file, to compare it with a reference.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -22,7 +22,7 @@ enum What {
 
 /// The component to probe, its settings and its input.
 #[derive(Debug, clap::Args)]
-pub struct ProbeArgs {
+pub(crate) struct ProbeArgs {
     /// Name of the component; `curricle list` shows all.
     pub name: String,
     /// Override one of its settings, e.g. `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
@@ -46,7 +46,7 @@ pub struct ProbeArgs {
 
 impl ProbeArgs {
     /// Sets the number of threads; returns the registry and the component's settings with defaults.
-    pub fn prepare(&self, kind: ComponentKind) -> Result<(Registry, serde_json::Value)> {
+    pub(crate) fn prepare(&self, kind: ComponentKind) -> Result<(Registry, serde_json::Value)> {
         device::set_threads(self.threads)?;
         let registry = self.plugin.registry()?;
         let settings = component_settings(kind, &self.name, &self.sets, &registry)?;
@@ -55,7 +55,7 @@ impl ProbeArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Loss(args) => probe_loss::run(args),
         What::Weights(args) => probe_weights::run(args),

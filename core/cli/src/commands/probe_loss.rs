@@ -14,7 +14,7 @@ use serde_json::json;
 /// sample) and tensors the loss declares, such as `proxies [C,D]`. The output has `loss`, `grad` (its
 /// gradient with respect to the embeddings) and `grad.<tensor>` for each declared trainable tensor.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     probed: ProbeArgs,
     /// Time N forward and backward passes and print median and minimum as JSON.
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let ProbeArgs { name, input, output, seed, .. } = &args.probed;
     let (registry, settings) = args.probed.prepare(ComponentKind::Loss)?;
     let probed = LossProbe { name, settings: &settings, input, seed: *seed }.run(&registry, args.time)?;

@@ -13,7 +13,7 @@ use curricle_sdk::ComponentKind;
 /// the scheme has them, `xi_pos`, `xi_neg`, `gradient` (of the objective at the result), `objective`
 /// (before, after), `maw` and `sdaw`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     probed: ProbeArgs,
     /// Age λ of this update. Default: that of the scheme's first round.
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let ProbeArgs { name, input, output: file, seed, .. } = &args.probed;
     let (registry, settings) = args.probed.prepare(ComponentKind::Weights)?;
     let what = WeightsProbe { name, settings: &settings, input, output: file, lambda: args.lambda, seed: *seed };

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
     curricle report runs --metrics recall@1,recall@8,nmi --format latex --out table.tex\n  \
     curricle report runs --out report.html --figures figures\n  \
     curricle report runs --by noise.ratio --methods ms,bspml")]
-pub struct Args {
+pub(crate) struct Args {
     /// Run folders, or folders that contain them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
@@ -94,7 +94,7 @@ enum Allowed {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let format = chosen_format(args)?;
     let found = find(&args.runs)?;
     for skipped in &found.skipped {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 ///
 /// An interrupted run resumes where it stopped; a finished run is not repeated.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
     /// Seed; overrides the recipe's.
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let experiment = args.recipe.load(args.seed.map(|seed| format!("seed={seed}")))?;
     output::warnings(&experiment.warnings);
     let options = RunOptions {

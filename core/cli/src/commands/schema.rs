@@ -9,12 +9,12 @@ use curricle_recipe::{self as recipe, Catalogue};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Editors with a TOML language server (Taplo, Even Better TOML) use it when the first line \
                         of a recipe is `#:schema path/to/schema.json`.")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
 }
 
 /// Prints the schema with every registered component.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     output::json(recipe::Schema::of_recipes(&args.plugin.registry()?.components()).as_json())
 }

@@ -9,12 +9,12 @@ use crate::error::Result;
 /// runs: finished trials are skipped, interrupted ones resume. All trials and the chosen settings are
 /// written to `tune.json` in the folder named after the recipe.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     bench: bench::Args,
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     bench::tune(&args.bench)
 }

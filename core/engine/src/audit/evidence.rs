@@ -45,12 +45,12 @@ pub struct Evidence {
 }
 
 /// Evidence against a label: the mean of 1 - weight and the share of votes for other classes.
-pub fn suspicion(weight: f64, given_share: f64) -> f64 {
+pub(super) fn suspicion(weight: f64, given_share: f64) -> f64 {
     ((1.0 - weight) + (1.0 - given_share)) / 2.0
 }
 
 /// Collects the evidence about all samples, in their order.
-pub fn collect(
+pub(super) fn collect(
     split: &Split,
     samples: &[usize],
     weights: &AuditWeights,
@@ -87,7 +87,7 @@ pub fn collect(
 }
 
 /// Sorts suspects first, then by suspicion; ties by how much closer the proposed class is.
-pub fn rank(all: &mut [Evidence]) {
+pub(super) fn rank(all: &mut [Evidence]) {
     let gain = |e: &Evidence| e.similarity_proposed - e.similarity_given;
     all.sort_by(|a, b| {
         let by_suspicion = b.suspected.cmp(&a.suspected).then(b.suspicion.total_cmp(&a.suspicion));
@@ -107,7 +107,7 @@ pub struct ClassCount {
 }
 
 /// Counts samples and suspects of each class, largest share of suspects first.
-pub fn class_counts(all: &[Evidence], class_names: &[String]) -> Vec<ClassCount> {
+pub(crate) fn class_counts(all: &[Evidence], class_names: &[String]) -> Vec<ClassCount> {
     let mut counts: Vec<_> =
         class_names.iter().map(|class| ClassCount { class: class.clone(), samples: 0, suspects: 0 }).collect();
     for evidence in all {
@@ -132,7 +132,7 @@ pub struct Confusion {
 }
 
 /// Counts mix-ups, most frequent first.
-pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<Confusion> {
+pub(super) fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<Confusion> {
     let mut counts: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     for evidence in suspects {
         *counts.entry((evidence.label, evidence.proposed)).or_default() += 1;
@@ -148,7 +148,7 @@ pub fn mix_ups(suspects: &[Evidence], class_names: &[String]) -> Vec<Confusion> 
 
 /// Evidence for tests: a sample of class 0 for which class 1 is proposed.
 #[cfg(test)]
-pub fn example(row: usize, weight: f64, confidence: f64) -> Evidence {
+pub(super) fn example(row: usize, weight: f64, confidence: f64) -> Evidence {
     Evidence {
         row,
         sample: row,

@@ -27,7 +27,7 @@ const GAP: usize = 4;
 const ROWS: usize = 12;
 
 /// Writes the page.
-pub fn write(path: &Path, audit: &Audit, limit: usize) -> Result<()> {
+pub(super) fn write(path: &Path, audit: &Audit, limit: usize) -> Result<()> {
     Ok(files::write(path, page(audit, limit)?.as_bytes())?)
 }
 

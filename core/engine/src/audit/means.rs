@@ -7,7 +7,7 @@ const BLOCK: i64 = 4096;
 
 /// The embeddings and the weighted sums of all classes, on the device of the embeddings.
 #[derive(Debug)]
-pub struct Means {
+pub(super) struct Means {
     x: Tensor,
     weighted: Tensor,
     sums: Tensor,
@@ -15,7 +15,7 @@ pub struct Means {
 
 impl Means {
     /// Sums the embeddings `[N, D]` of each class, weighted by sample.
-    pub fn new(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes: usize) -> Self {
+    pub(super) fn new(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes: usize) -> Self {
         let _no_grad = tch::no_grad_guard();
         let device = embeddings.device();
         let x = embeddings.to_kind(Kind::Float);
@@ -28,7 +28,7 @@ impl Means {
 
     /// The cosine similarity of each sample to the mean of its class in `classes`. If that is its label,
     /// the sample is excluded from the mean, which it would pull towards itself.
-    pub fn similarities(&self, labels: &[i64], classes: &[i64]) -> curricle_sdk::Result<Vec<f64>> {
+    pub(super) fn similarities(&self, labels: &[i64], classes: &[i64]) -> curricle_sdk::Result<Vec<f64>> {
         let _no_grad = tch::no_grad_guard();
         let device = self.x.device();
         let to = |values: &[i64]| Tensor::from_slice(values).to_device(device);

@@ -12,7 +12,7 @@ const TRUSTED: f64 = 0.5;
 
 /// The votes on one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Vote {
+pub(super) struct Vote {
     /// The class with the largest share of the votes; ties go to the given class, then to the first.
     pub proposed: i64,
     /// Its share.
@@ -26,7 +26,7 @@ pub struct Vote {
 /// Lets the `k` nearest trusted samples vote on every sample, excluding the sample itself. A vote is
 /// multiplied by the voter's weight and decays with distance. If too few samples are trusted, all
 /// vote with equal weight.
-pub fn votes(embeddings: &Tensor, labels: &[i64], weights: &[f64], k: usize) -> Result<Vec<Vote>> {
+pub(super) fn votes(embeddings: &Tensor, labels: &[i64], weights: &[f64], k: usize) -> Result<Vec<Vote>> {
     let mut outside: Vec<bool> = weights.iter().map(|w| *w < TRUSTED).collect();
     let trusted = outside.iter().filter(|outside| !**outside).count();
     let all_vote = trusted < 2 * k.min(labels.len() / 2);

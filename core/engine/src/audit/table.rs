@@ -25,7 +25,7 @@ const TITLES: [&str; 16] = [
 ];
 
 /// Writes the table. The last column, the original label, is present only if it is known.
-pub fn write(path: &Path, audit: &Audit) -> Result<()> {
+pub(super) fn write(path: &Path, audit: &Audit) -> Result<()> {
     Ok(files::write(path, &text(audit)?)?)
 }
 

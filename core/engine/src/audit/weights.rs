@@ -44,7 +44,7 @@ impl WeightSource {
 
 /// The weights of all training samples and the terms ξ± behind them.
 #[derive(Debug)]
-pub struct AuditWeights {
+pub(super) struct AuditWeights {
     pub values: Vec<f64>,
     pub xi_pos: Vec<f64>,
     pub xi_neg: Vec<f64>,
@@ -52,7 +52,7 @@ pub struct AuditWeights {
 }
 
 /// Reads the run's weights and ξ±, and computes what is missing.
-pub fn of_run(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<AuditWeights> {
+pub(super) fn of_run(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<AuditWeights> {
     let mut table = read(&run.folder.samples(), split)?;
     let recipe = &run.experiment.recipe;
     let uniform = run.experiment.method.weights.is_uniform();

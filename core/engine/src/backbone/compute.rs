@@ -43,7 +43,7 @@ impl Compute {
     }
 
     /// Images `[B, C, H, W]` in this memory format; other tensors unchanged. Values and shape do not change.
-    pub fn arrange(self, inputs: &Tensor) -> Tensor {
+    pub(crate) fn arrange(self, inputs: &Tensor) -> Tensor {
         match (inputs.dim(), self.channels_last) {
             (4, true) => inputs.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]),
             (4, false) => inputs.contiguous(),

@@ -9,7 +9,7 @@ use tch::{CModule, Device, Kind, Tensor};
 
 impl Model {
     /// Unit-norm embeddings of images in [0, 1] (f32, RGB), or of features.
-    pub fn forward_unit(&self, inputs: &Tensor) -> Tensor {
+    pub(crate) fn forward_unit(&self, inputs: &Tensor) -> Tensor {
         let inputs = if self.takes_images { self.normalise.unit(inputs) } else { inputs.shallow_clone() };
         self.embedded(&self.network.forward_t(&inputs, false))
     }
@@ -19,7 +19,7 @@ impl Model {
     /// one input; the exported model accepts any batch size.
     ///
     /// The model must be on the CPU, and cannot be trained afterwards.
-    pub fn save_torchscript(&mut self, path: &Path, example: &[i64]) -> Result<()> {
+    pub(crate) fn save_torchscript(&mut self, path: &Path, example: &[i64]) -> Result<()> {
         // Tracing turns parameters into constants, which must not require gradients.
         self.variables.freeze();
         let _no_grad = tch::no_grad_guard();
@@ -36,7 +36,7 @@ impl Model {
     }
 
     /// All tensors, those of the backbone under their original names.
-    pub fn original_tensors(&self) -> Vec<(String, Tensor)> {
+    pub(crate) fn original_tensors(&self) -> Vec<(String, Tensor)> {
         let original = |name: &str| name.strip_prefix(BACKBONE).unwrap_or(name).to_string();
         self.tensors().into_iter().map(|named| (original(&named.name), named.tensor)).collect()
     }

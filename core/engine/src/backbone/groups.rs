@@ -4,13 +4,13 @@ use curricle_recipe::nearest;
 use std::collections::BTreeSet;
 
 /// Every prefix by which tensors with these names can be grouped.
-pub fn parameter_groups<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
+pub(crate) fn parameter_groups<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
     let of = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
     names.flat_map(of).map(str::to_string).collect()
 }
 
 /// Suggests known groups for an unknown one.
-pub fn suggest_group(unknown: &str, known: &BTreeSet<String>) -> String {
+pub(crate) fn suggest_group(unknown: &str, known: &BTreeSet<String>) -> String {
     let near = nearest(unknown, known.iter().map(String::as_str));
     let meant = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     // All prefixes of all names would be hundreds.

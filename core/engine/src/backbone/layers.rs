@@ -32,38 +32,38 @@ pub(super) fn conv(input: i64, output: i64, kernel: i64) -> Conv {
 }
 
 impl Conv {
-    pub fn with_stride(self, stride: i64) -> Self {
+    pub(crate) fn with_stride(self, stride: i64) -> Self {
         Self { stride, ..self }
     }
 
-    pub fn with_padding(self, padding: i64) -> Self {
+    pub(crate) fn with_padding(self, padding: i64) -> Self {
         Self { padding, ..self }
     }
 
-    pub fn with_bias(self) -> Self {
+    pub(crate) fn with_bias(self) -> Self {
         Self { bias: true, ..self }
     }
 
     /// One group per channel.
-    pub fn depthwise(self) -> Self {
+    pub(crate) fn depthwise(self) -> Self {
         Self { groups: self.input, ..self }
     }
 }
 
 impl<'a> Scope<'a> {
-    pub fn new(path: nn::Path<'a>, frozen_norm: bool) -> Self {
+    pub(super) fn new(path: nn::Path<'a>, frozen_norm: bool) -> Self {
         Self { path, frozen_norm }
     }
 
     /// A nested scope, e.g. `features.0`.
-    pub fn at(&self, name: impl Display) -> Self {
+    pub(super) fn at(&self, name: impl Display) -> Self {
         // tch takes the components one by one.
         let path = name.to_string().split('.').fold(self.path.clone(), |path, part| path / part);
         Self { path, ..self.clone() }
     }
 
     /// A convolution with its tensors in this scope. They are initialised later, see `init`.
-    pub fn conv(&self, conv: Conv) -> nn::Conv2D {
+    pub(crate) fn conv(&self, conv: Conv) -> nn::Conv2D {
         let config = nn::ConvConfig {
             stride: conv.stride,
             padding: conv.padding,
@@ -76,7 +76,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Batch norm with its tensors in this scope.
-    pub fn norm(&self, channels: i64) -> Norm {
+    pub(super) fn norm(&self, channels: i64) -> Norm {
         // tch initialises the scale to random numbers in [0, 1], PyTorch to 1.
         let config = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), eps: EPSILON, ..Default::default() };
         let inner = nn::batch_norm2d(&self.path, channels, config);
@@ -89,7 +89,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Convolution, batch norm and activation; `names` are those of the first two.
-    pub fn block(&self, names: (&str, &str), layer: Conv, activation: Activation) -> Block {
+    pub(super) fn block(&self, names: (&str, &str), layer: Conv, activation: Activation) -> Block {
         let (conv, norm) = (self.at(names.0).conv(layer), self.at(names.1).norm(layer.output));
         Block { layer, conv, norm, activation }
     }
@@ -136,7 +136,7 @@ pub(super) enum Activation {
 
 impl Activation {
     /// Works in place where possible.
-    pub fn apply(self, mut x: Tensor) -> Tensor {
+    pub(super) fn apply(self, mut x: Tensor) -> Tensor {
         match self {
             Activation::None => x,
             Activation::Relu => x.relu_(),

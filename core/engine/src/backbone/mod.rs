@@ -19,9 +19,9 @@ mod tests;
 mod weights;
 
 pub use compute::Compute;
-pub use groups::{parameter_groups, suggest_group};
+pub(crate) use groups::{parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
-pub use network::smallest_image;
+pub(crate) use network::smallest_image;
 
 use crate::data::{Inputs, Layout, View};
 use crate::{Error, Result};
@@ -176,12 +176,12 @@ impl Model {
 
     /// Freezes or unfreezes the backbone: while frozen, its parameters and statistics do not change, it runs
     /// in evaluation mode, and it gets no gradients.
-    pub fn set_backbone_frozen(&mut self, backbone_frozen: bool) {
+    pub(crate) fn set_backbone_frozen(&mut self, backbone_frozen: bool) {
         self.backbone_frozen = backbone_frozen;
     }
 
     /// Freezes the backbone permanently.
-    pub fn freeze(&mut self) {
+    pub(crate) fn freeze(&mut self) {
         self.backbone_frozen = true;
         for named in self.tensors().iter().filter(|named| named.name.starts_with(BACKBONE)) {
             let _ = named.tensor.set_requires_grad(false);
@@ -194,13 +194,18 @@ impl Model {
     }
 
     /// The same; `progress` receives the number of samples done and the total.
-    pub fn embed_with(&self, inputs: &Inputs, batch_size: i64, progress: impl FnMut(usize, usize)) -> Result<Tensor> {
+    pub(crate) fn embed_with(
+        &self,
+        inputs: &Inputs,
+        batch_size: i64,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Tensor> {
         self.evaluated(inputs, batch_size, |batch| self.forward(batch, false), progress)
     }
 
     /// Precomputes the embedding layer's inputs for all samples. Used as inputs, they skip the backbone. Only
     /// valid while the backbone is frozen.
-    pub fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
+    pub(crate) fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
         self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
     }
 
@@ -246,7 +251,7 @@ impl Model {
 }
 
 /// The names of all tensors in a model of this recipe.
-pub fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
+pub(crate) fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
     let layout = match backbone {
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => Layout::Features { size: 1 },
         _ => Layout::Images { channels: 3, height: 64, width: 64 },

@@ -53,7 +53,7 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
 }
 
 /// Width and height that images must have for the network; `None` if it takes features.
-pub fn smallest_image(recipe: &BackboneRecipe) -> Option<i64> {
+pub(crate) fn smallest_image(recipe: &BackboneRecipe) -> Option<i64> {
     match recipe {
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => None,
         BackboneRecipe::Conv4 { .. } => Some(conv4::SMALLEST_IMAGE),

@@ -18,7 +18,7 @@ pub(super) enum Normalise {
 }
 
 impl Normalise {
-    pub fn new(recipe: &NormaliseRecipe) -> Self {
+    pub(super) fn new(recipe: &NormaliseRecipe) -> Self {
         let CustomNormalise { mean, std, range, bgr } = recipe.numbers();
         let channels = |number: &dyn Fn(usize) -> f64| {
             let numbers: Vec<f32> = (0..3).map(|channel| number(channel) as f32).collect();
@@ -29,14 +29,14 @@ impl Normalise {
         Self::Channels { scale, shift, bgr }
     }
 
-    pub fn move_to(&mut self, device: Device) {
+    pub(crate) fn move_to(&mut self, device: Device) {
         if let Self::Channels { scale, shift, .. } = self {
             (*scale, *shift) = (scale.to_device(device), shift.to_device(device));
         }
     }
 
     /// Normalises u8 images.
-    pub fn pixels(&self, pixels: &Tensor) -> Tensor {
+    pub(super) fn pixels(&self, pixels: &Tensor) -> Tensor {
         match self {
             Self::Symmetric => pixels.to_kind(Kind::Float) / 127.5 - 1.0,
             Self::Channels { .. } => self.unit(&(pixels.to_kind(Kind::Float) / 255.0)),
@@ -44,7 +44,7 @@ impl Normalise {
     }
 
     /// Normalises images in [0, 1].
-    pub fn unit(&self, images: &Tensor) -> Tensor {
+    pub(super) fn unit(&self, images: &Tensor) -> Tensor {
         match self {
             Self::Symmetric => images * 2.0 - 1.0,
             Self::Channels { scale, shift, bgr } => {

@@ -26,7 +26,7 @@ impl Depth {
     }
 
     /// Channels of the last feature map.
-    pub fn features(self) -> i64 {
+    pub(super) fn features(self) -> i64 {
         512 * self.expansion()
     }
 }

@@ -57,7 +57,7 @@ impl Launch {
 }
 
 /// Quotes a path for a shell.
-pub fn quote(path: &Path) -> Result<String> {
+pub(crate) fn quote(path: &Path) -> Result<String> {
     let quoted = path.to_str().and_then(|text| shlex::try_quote(text).ok());
     quoted.map(Into::into).ok_or_else(|| {
         Error::Usage(format!("`{}` cannot be quoted for a shell script; choose another folder", path.display()))

@@ -9,14 +9,14 @@ use tch::{Device, Kind, Tensor};
 
 /// Number of classes. It differs from all other sizes, so that a declared tensor with this many rows
 /// has one row per class.
-pub const CLASSES: i64 = 7;
+pub(super) const CLASSES: i64 = 7;
 /// Number of training samples.
-pub const SAMPLES: i64 = 50;
+pub(super) const SAMPLES: i64 = 50;
 /// Size of the embeddings.
-pub const DIMENSIONS: i64 = 8;
+pub(super) const DIMENSIONS: i64 = 8;
 
 /// A batch and the tensors of the loss.
-pub struct Case {
+pub(super) struct Case {
     /// `[B, D]`, a leaf that requires gradients.
     pub embeddings: Tensor,
     /// `[B]`.
@@ -30,7 +30,7 @@ pub struct Case {
 }
 
 /// A loss and all its gradients, by name; `embeddings` is the first.
-pub struct LossOutcome {
+pub(super) struct LossOutcome {
     /// The loss.
     pub loss: Tensor,
     /// The gradients.
@@ -38,18 +38,18 @@ pub struct LossOutcome {
 }
 
 /// The loss under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn Loss>, NotPassed> {
+pub(super) fn make(subject: &Subject) -> Result<Box<dyn Loss>, NotPassed> {
     Ok(guard(|| subject.component.factory.loss(&subject.settings))?)
 }
 
 impl Case {
     /// Four classes of three samples, in double precision.
-    pub fn usual(loss: &dyn Loss, number: u64) -> Result<Self, NotPassed> {
+    pub(super) fn usual(loss: &dyn Loss, number: u64) -> Result<Self, NotPassed> {
         Self::new(loss, &[0, 0, 0, 2, 2, 2, 3, 3, 3, 6, 6, 6], number)
     }
 
     /// Random unit vectors with these labels. Each `number` gives a different batch.
-    pub fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, NotPassed> {
+    pub(super) fn new(loss: &dyn Loss, labels: &[i64], number: u64) -> Result<Self, NotPassed> {
         let mut stream = rng::stream(number, "conformance", 0, 0);
         let size = labels.len() as i64;
         let values: Vec<f64> = (0..size * DIMENSIONS).map(|_| stream.random_range(-1.0..1.0)).collect();
@@ -58,7 +58,7 @@ impl Case {
     }
 
     /// These embeddings with these labels; every row is a different sample.
-    pub fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, NotPassed> {
+    pub(super) fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, NotPassed> {
         let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
         let specs = guard(|| Ok(loss.tensors(&shape)))?;
         check_specs(&specs)?;
@@ -74,7 +74,7 @@ impl Case {
     }
 
     /// A copy in another precision or on another device, with separate leaves.
-    pub fn to(&self, kind: Kind, device: Device) -> Self {
+    pub(super) fn to(&self, kind: Kind, device: Device) -> Self {
         let float = |t: &Tensor| t.detach().copy().to_kind(kind).to_device(device);
         let mut tensors = Tensors::default();
         for (name, tensor) in self.tensors.iter() {
@@ -90,17 +90,17 @@ impl Case {
     }
 
     /// A copy of everything.
-    pub fn copy(&self) -> Self {
+    pub(super) fn copy(&self) -> Self {
         self.to(self.embeddings.kind(), self.embeddings.device())
     }
 
     /// The loss without gradients, checked for shape, type, device and connection to the embeddings.
-    pub fn value(&self, loss: &dyn Loss) -> Result<Tensor, NotPassed> {
+    pub(super) fn value(&self, loss: &dyn Loss) -> Result<Tensor, NotPassed> {
         self.value_seeded(loss, 0)
     }
 
     /// The same, with another state of libtorch's random generator.
-    pub fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, NotPassed> {
+    pub(crate) fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, NotPassed> {
         tch::manual_seed(seed);
         let batch = Batch {
             embeddings: &self.embeddings,
@@ -113,7 +113,7 @@ impl Case {
     }
 
     /// The loss and its gradients.
-    pub fn run(&self, loss: &dyn Loss) -> Result<LossOutcome, NotPassed> {
+    pub(super) fn run(&self, loss: &dyn Loss) -> Result<LossOutcome, NotPassed> {
         for leaf in self.leaves() {
             leaf.1.shallow_clone().zero_grad();
         }
@@ -128,7 +128,7 @@ impl Case {
     }
 
     /// All leaves that require gradients.
-    pub fn leaves(&self) -> Vec<(String, Tensor)> {
+    pub(super) fn leaves(&self) -> Vec<(String, Tensor)> {
         let declared = self.tensors.iter().filter(|(_, tensor)| tensor.requires_grad());
         let declared = declared.map(|(name, tensor)| (format!("tensor `{name}`"), tensor.shallow_clone()));
         std::iter::once(("embeddings".to_string(), self.embeddings.shallow_clone())).chain(declared).collect()
@@ -136,12 +136,12 @@ impl Case {
 }
 
 /// Rows of unit length.
-pub fn unit(rows: &Tensor) -> Tensor {
+pub(super) fn unit(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2.0, [-1], true).clamp_min(1e-12)
 }
 
 /// Whether the loss draws random numbers, so that some equalities cannot be checked.
-pub fn is_random(loss: &dyn Loss) -> Result<bool, NotPassed> {
+pub(crate) fn is_random(loss: &dyn Loss) -> Result<bool, NotPassed> {
     let case = Case::usual(loss, 0)?;
     let value = |seed| Ok::<_, NotPassed>(case.value_seeded(loss, seed)?.double_value(&[]));
     let first = value(0)?;
@@ -154,13 +154,13 @@ pub fn is_random(loss: &dyn Loss) -> Result<bool, NotPassed> {
 }
 
 /// Relative distance between two tensors.
-pub fn distance(a: &Tensor, b: &Tensor) -> f64 {
+pub(super) fn distance(a: &Tensor, b: &Tensor) -> f64 {
     let difference = (a - b).norm().double_value(&[]);
     difference / (a.norm().double_value(&[]) + b.norm().double_value(&[])).max(1e-8)
 }
 
 /// Checks that two outcomes agree within a relative tolerance.
-pub fn same(a: &LossOutcome, b: &LossOutcome, tolerance: f64) -> Result<(), String> {
+pub(super) fn same(a: &LossOutcome, b: &LossOutcome, tolerance: f64) -> Result<(), String> {
     // This form does not accept NaN.
     let near = |distance: f64| distance <= tolerance;
     let (x, y) = (a.loss.double_value(&[]), b.loss.double_value(&[]));

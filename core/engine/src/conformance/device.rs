@@ -19,7 +19,7 @@ fn device(subject: &Subject) -> Result<Device, NotPassed> {
 }
 
 /// Inputs on the device give a result on the device that matches the CPU's.
-pub fn stays_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn stays_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, Device::Cpu);
@@ -36,7 +36,7 @@ pub fn stays_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Neither loss nor gradients make the host wait.
-pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?.to(Kind::Float, device);
@@ -53,7 +53,7 @@ pub fn does_not_wait_for_the_device(subject: &Subject) -> Result<(), NotPassed> 
 }
 
 /// A weight scheme accepts embeddings on the device. It may synchronise.
-pub fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn scheme_takes_embeddings_on_the_device(subject: &Subject) -> Result<(), NotPassed> {
     let device = device(subject)?;
     let mut data = weights::WeightedData::usual();
     data.embeddings = data.embeddings.to_device(device);

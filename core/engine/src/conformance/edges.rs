@@ -6,7 +6,7 @@ use curricle_sdk::Loss;
 use tch::{Device, Kind, Tensor};
 
 /// The loss and its gradients are finite on every edge case, in both precisions.
-pub fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for (name, case) in cases(loss.as_ref())? {
         for kind in [Kind::Double, Kind::Float] {

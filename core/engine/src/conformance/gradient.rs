@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 1e-4;
 
 /// Compares the slope along random directions, in double precision, for the embeddings and every
 /// trainable tensor.
-pub fn agrees_with_finite_differences(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn agrees_with_finite_differences(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for number in 0..3 {
         let case = Case::usual(loss.as_ref(), number)?;

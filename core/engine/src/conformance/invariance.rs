@@ -16,7 +16,7 @@ fn weighted(loss: &dyn Loss) -> Result<Case, NotPassed> {
 }
 
 /// The order of the rows does not matter.
-pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
@@ -39,7 +39,7 @@ pub fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), NotPassed>
 
 /// The numbering of the classes does not matter. Rows of declared tensors that belong to classes are
 /// permuted with them.
-pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
@@ -68,7 +68,7 @@ pub fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), NotPassed
 }
 
 /// Weights of 1 are the same as no weights.
-pub fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for number in 0..3 {
         let case = Case::usual(loss.as_ref(), number)?;

@@ -15,7 +15,7 @@ const BYTES: usize = 32;
 const MEASUREMENTS: usize = 6;
 
 /// A loss does not leak in forward, backward or construction.
-pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn loss_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     steady(|| case.run(loss.as_ref()).map(drop))?;
@@ -23,7 +23,7 @@ pub fn loss_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// A sampler does not leak.
-pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn sampler_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let sampler = sampler::make(subject)?;
     let labels = labels();
     steady(|| {
@@ -33,7 +33,7 @@ pub fn sampler_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// A weight scheme does not leak.
-pub fn weights_leak_nothing(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn weights_leak_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = super::weights::make(subject)?;
     let data = super::weights::WeightedData::usual();
     steady(|| data.update(scheme.as_ref()).map(drop))

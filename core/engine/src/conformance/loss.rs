@@ -5,7 +5,7 @@ use super::{NotPassed, Subject, fail};
 use tch::{Device, Kind};
 
 /// The loss is a finite scalar connected to the embeddings, and its gradients are finite.
-pub fn value_is_as_demanded(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn value_is_as_demanded(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let outcome = Case::usual(loss.as_ref(), 0)?.run(loss.as_ref())?;
     if !outcome.loss.double_value(&[]).is_finite() {
@@ -20,7 +20,7 @@ pub fn value_is_as_demanded(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// The same inputs and the same state of libtorch's generator give bit-identical results.
-pub fn same_result_twice(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn same_result_twice(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     let first = case.copy().run(loss.as_ref())?;
@@ -30,7 +30,7 @@ pub fn same_result_twice(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Inputs are not modified, except for declared tensors that are not trainable.
-pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn inputs_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let mut case = Case::usual(loss.as_ref(), 0)?;
     case.weights = Some(case.embeddings.detach().narrow(1, 0, 1).squeeze().abs());
@@ -49,7 +49,7 @@ pub fn inputs_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Single and double precision give about the same result.
-pub fn single_precision_is_near_double(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn single_precision_is_near_double(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     if super::batches::is_random(loss.as_ref())? {
         return super::skip("the loss draws random numbers");

@@ -5,12 +5,12 @@ use crate::train::check_batches;
 use curricle_sdk::{Epoch, Error, Sampler, guard};
 
 /// The sampler under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn Sampler>, NotPassed> {
+pub(super) fn make(subject: &Subject) -> Result<Box<dyn Sampler>, NotPassed> {
     Ok(guard(|| subject.component.factory.sampler(&subject.settings))?)
 }
 
 /// 240 samples in 24 classes of 1 to 19 samples, unordered.
-pub fn labels() -> Vec<i64> {
+pub(super) fn labels() -> Vec<i64> {
     let mut labels: Vec<i64> =
         (0..24).flat_map(|class| std::iter::repeat_n(class, 1 + (class as usize * 7) % 19)).collect();
     labels.sort_by_key(|&label| label * 11 % 24);
@@ -22,7 +22,7 @@ fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Resu
 }
 
 /// Batches are not empty and contain only existing samples.
-pub fn batches_are_usable(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn batches_are_usable(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     for epoch in 0..5 {
         let batches = batches(sampler.as_ref(), &labels, 7, epoch)?;
@@ -32,7 +32,7 @@ pub fn batches_are_usable(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Batches are a pure function of seed and epoch: a resumed run asks again, in another order.
-pub fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     let ask = |sampler: &dyn Sampler, epoch| batches(sampler, &labels, 3, epoch);
     let first: Vec<_> = (0..3).map(|epoch| ask(sampler.as_ref(), epoch)).collect::<Result<_, _>>()?;
@@ -48,7 +48,7 @@ pub fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
 
 /// No batch is larger than `batch_size`. Batches may be smaller: the last one of an epoch, or all of
 /// them to share an epoch evenly.
-pub fn batch_size_is_true(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn batch_size_is_true(subject: &Subject) -> Result<(), NotPassed> {
     let (sampler, labels) = (make(subject)?, labels());
     let size = sampler.batch_size();
     let largest = batches(sampler.as_ref(), &labels, 0, 0)?.iter().map(Vec::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ pub fn batch_size_is_true(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Edge cases give usable batches or an error, not a panic.
-pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
     let sampler = make(subject)?;
     let cases: [(&str, Vec<i64>); 4] = [
         ("a single sample", vec![0]),

@@ -13,7 +13,7 @@ fn properties(subject: &Subject) -> Map<String, Value> {
 
 /// The constructor accepts the schema's defaults, and omitted settings mean the same if nothing is
 /// required.
-pub fn defaults_are_accepted(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn defaults_are_accepted(subject: &Subject) -> Result<(), NotPassed> {
     let full = behaviour(subject)?;
     let schema = subject.component.factory.schema();
     let required = schema["required"].as_array().is_some_and(|names| !names.is_empty());
@@ -57,7 +57,7 @@ fn behaviour(subject: &Subject) -> Result<Vec<u64>, NotPassed> {
 }
 
 /// Every setting has a description, and a default unless it is required.
-pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn schema_describes_every_setting(subject: &Subject) -> Result<(), NotPassed> {
     let schema = subject.component.factory.schema();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, rule) in properties(subject) {
@@ -77,7 +77,7 @@ pub fn schema_describes_every_setting(subject: &Subject) -> Result<(), NotPassed
 
 /// A value of the wrong type is an error, not a panic, and is not silently converted. The engine
 /// checks values against the schema first, so this finds schemas that the constructor does not honour.
-pub fn wrong_types_are_refused(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn wrong_types_are_refused(subject: &Subject) -> Result<(), NotPassed> {
     for (name, rule) in properties(subject) {
         let wrong = match rule["type"].as_str() {
             Some("number" | "integer" | "boolean") => json!("text"),

@@ -12,12 +12,12 @@ use tch::{Device, Kind, Tensor};
 const DIMENSIONS: i64 = 8;
 
 /// The weight scheme under test.
-pub fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, NotPassed> {
+pub(super) fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, NotPassed> {
     Ok(guard(|| subject.component.factory.weights(&subject.settings))?)
 }
 
 /// A training set to weight.
-pub struct WeightedData {
+pub(super) struct WeightedData {
     /// `[N, D]`.
     pub embeddings: Tensor,
     /// `[N]`.
@@ -28,12 +28,12 @@ pub struct WeightedData {
 
 impl WeightedData {
     /// 60 samples around 6 centres.
-    pub fn usual() -> Self {
+    pub(super) fn usual() -> Self {
         Self::new((0..60).map(|sample| sample % 6).collect())
     }
 
     /// Unit vectors around one centre per class.
-    pub fn new(labels: Vec<i64>) -> Self {
+    pub(super) fn new(labels: Vec<i64>) -> Self {
         let mut stream = rng::stream(1, "conformance", 0, 0);
         let values = labels.iter().flat_map(|&label| {
             let centre = (label % DIMENSIONS) as usize;
@@ -45,7 +45,7 @@ impl WeightedData {
     }
 
     /// Runs the first two rounds from freshly created tensors and returns the second update.
-    pub fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, NotPassed> {
+    pub(super) fn update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, NotPassed> {
         Ok(self.try_update(scheme)?)
     }
 
@@ -80,12 +80,12 @@ impl WeightedData {
 }
 
 /// There is one weight in [0, 1] per sample.
-pub fn weights_are_usable(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn weights_are_usable(subject: &Subject) -> Result<(), NotPassed> {
     WeightedData::usual().update(make(subject)?.as_ref()).map(drop)
 }
 
 /// The same round gives the same weights, scalars and columns.
-pub fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
     let (scheme, data) = (make(subject)?, WeightedData::usual());
     let first = data.update(scheme.as_ref())?;
     for again in [data.update(scheme.as_ref())?, data.update(make(subject)?.as_ref())?] {
@@ -106,7 +106,7 @@ fn bits(update: &WeightUpdate) -> Vec<(String, Vec<u64>)> {
 }
 
 /// A scheme that claims to be uniform keeps all weights at 1.
-pub fn uniform_is_true(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn uniform_is_true(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = make(subject)?;
     if !scheme.is_uniform() {
         return skip("the scheme is not uniform");
@@ -118,7 +118,7 @@ pub fn uniform_is_true(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Embeddings in double precision are accepted.
-pub fn double_precision_works(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn double_precision_works(subject: &Subject) -> Result<(), NotPassed> {
     let (scheme, data) = (make(subject)?, WeightedData::usual());
     let double = WeightedData { embeddings: data.embeddings.to_kind(Kind::Double), ..WeightedData::usual() };
     let (single, double) = (data.update(scheme.as_ref())?.weights, double.update(scheme.as_ref())?.weights);
@@ -130,7 +130,7 @@ pub fn double_precision_works(subject: &Subject) -> Result<(), NotPassed> {
 }
 
 /// Edge cases give usable weights or an error, not a panic.
-pub fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
+pub(crate) fn edge_data_does_not_panic(subject: &Subject) -> Result<(), NotPassed> {
     let scheme = make(subject)?;
     let mut nothing = WeightedData::usual();
     nothing.weights.fill(0.0);

@@ -4,11 +4,11 @@ use super::Split;
 use crate::{Error, Result};
 
 /// Fewest classes that can be split: two on each side, because a single class has no negatives.
-pub const FEWEST_CLASSES: usize = 4;
+pub(crate) const FEWEST_CLASSES: usize = 4;
 
 /// Splits by class order: the first ⌊C/2⌋ classes train, the others test. The labels of each split start at 0;
 /// class names are kept.
-pub fn by_class(whole: &Split) -> Result<(Split, Split)> {
+pub(crate) fn by_class(whole: &Split) -> Result<(Split, Split)> {
     let classes = whole.class_names.len();
     if classes < FEWEST_CLASSES {
         return Err(Error::Usage(format!(

@@ -18,7 +18,7 @@ use std::path::Path;
 use tch::{Kind, Tensor};
 
 /// Reads the whole file, before any split.
-pub fn read(path: &Path) -> Result<Split> {
+pub(super) fn read(path: &Path) -> Result<Split> {
     let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     parse(&bytes).map_err(|message| Error::format(path, message))
 }

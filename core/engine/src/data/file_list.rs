@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The files of a data set with their classes, split into training and test set.
 #[derive(Debug)]
-pub struct FileList {
+pub(super) struct FileList {
     /// The folder all paths are relative to.
     pub root: PathBuf,
     /// The class names, indexed by label.
@@ -30,7 +30,7 @@ pub struct FileList {
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
+pub(super) struct FileEntry {
     /// Its path relative to the root, with `/` between folders.
     pub path: String,
     /// An index into the class names.
@@ -41,12 +41,12 @@ pub struct FileEntry {
 
 impl FileList {
     /// All samples are both training and test set.
-    pub fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
+    pub(crate) fn unsplit(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
         Self { root, class_names, train: entries.clone(), test: entries }
     }
 
     /// The first half of the classes is the training set, the second half the test set.
-    pub fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
+    pub(super) fn halves(root: PathBuf, class_names: Vec<String>, entries: Vec<FileEntry>) -> Self {
         let half = class_names.len() / 2;
         let (train, test) = entries.into_iter().partition(|entry| entry.class < half);
         Self { root, class_names, train, test }
@@ -54,7 +54,7 @@ impl FileList {
 
     /// Refuses a file that is listed twice, even under different spellings of its path: it would count
     /// twice, or be in both splits.
-    pub fn refuse_repeats(&self) -> Result<()> {
+    pub(crate) fn refuse_repeats(&self) -> Result<()> {
         // Without a split, both sets are the same files.
         let test: &[FileEntry] = if self.train == self.test { &[] } else { &self.test };
         let mut seen: HashMap<Cow<str>, &str> = HashMap::with_capacity(self.train.len() + test.len());
@@ -72,14 +72,14 @@ impl FileList {
     }
 
     /// All distinct files.
-    pub fn files(&self) -> Vec<&str> {
+    pub(super) fn files(&self) -> Vec<&str> {
         let mut seen = HashSet::new();
         let entries = self.train.iter().chain(&self.test).map(|entry| entry.path.as_str());
         entries.filter(|path| seen.insert(*path)).collect()
     }
 
     /// Checks all files and opens the data set.
-    pub fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
+    pub(super) fn open(self, images: &ImagesRecipe, cache: Option<&Path>, progress: ProgressMode) -> Result<Dataset> {
         let paths = self.files();
         let look = match images.on_bad_image {
             OnBadImage::Error => CheckLevel::Contents,
@@ -188,7 +188,12 @@ fn tidy(path: &str) -> Cow<'_, str> {
 }
 
 /// Images without a split, every one of which must be readable.
-pub fn part_of(root: &Path, entries: &[FileEntry], class_names: &[String], images: &ImagesRecipe) -> Result<Split> {
+pub(crate) fn part_of(
+    root: &Path,
+    entries: &[FileEntry],
+    class_names: &[String],
+    images: &ImagesRecipe,
+) -> Result<Split> {
     let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
     let hashes = inspect(root, &paths, CheckLevel::Contents, &|| ()).into_iter().collect::<Result<Vec<_>>>()?;
     let places = paths.iter().zip(hashes).map(|(path, hash)| HashedFile { path: root.join(path), hash });

@@ -89,7 +89,7 @@ impl Files {
     }
 
     /// Central squares `[n, 3, side, side]`, u8.
-    pub fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Tensor> {
+    pub(crate) fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Tensor> {
         let pixels = 3 * (side * side) as usize;
         let mut bytes = vec![0; samples.len() * pixels];
         bytes.par_chunks_mut(pixels).zip(samples).try_for_each_init(Pipeline::default, |pipeline, (out, sample)| {

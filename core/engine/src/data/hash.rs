@@ -8,7 +8,7 @@ use tch::{Device, Kind};
 const BLOCK: i64 = 1 << 22;
 
 /// Hash of the inputs, labels and class names of some splits, and of the query flags.
-pub fn of_parts(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
+pub(crate) fn of_parts(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for split in parts {
         add_part(&mut hasher, split).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
@@ -20,7 +20,7 @@ pub fn of_parts(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
 }
 
 /// Adds strings with their lengths, so that no two lists give the same bytes.
-pub fn add_texts(hasher: &mut blake3::Hasher, texts: &[String]) {
+pub(crate) fn add_texts(hasher: &mut blake3::Hasher, texts: &[String]) {
     hasher.update(&(texts.len() as u64).to_le_bytes());
     for text in texts {
         hasher.update(&(text.len() as u64).to_le_bytes());
@@ -29,7 +29,7 @@ pub fn add_texts(hasher: &mut blake3::Hasher, texts: &[String]) {
 }
 
 /// Adds labels.
-pub fn add_labels(hasher: &mut blake3::Hasher, labels: &[i64]) {
+pub(crate) fn add_labels(hasher: &mut blake3::Hasher, labels: &[i64]) {
     hasher.update(&(labels.len() as u64).to_le_bytes());
     labels.iter().for_each(|label| {
         hasher.update(&label.to_le_bytes());

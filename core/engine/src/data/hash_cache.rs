@@ -16,14 +16,14 @@ const HEADER: &str = concat!("curricle ", env!("CARGO_PKG_VERSION"), " files 1")
 
 /// The file-hash cache of one folder.
 #[derive(Debug, Default)]
-pub struct HashCache {
+pub(super) struct HashCache {
     path: Option<PathBuf>,
     known: HashMap<String, (Stamp, CachedFile)>,
 }
 
 /// A file's size and timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     size: u64,
     modified: i128,
     changed: i128,
@@ -31,7 +31,7 @@ pub struct Stamp {
 
 /// A cache entry: what is known about a file's contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CachedFile {
+pub(super) struct CachedFile {
     /// Hash of its bytes.
     pub hash: blake3::Hash,
     /// Whether it has been decoded, and what was wrong with it.
@@ -40,7 +40,7 @@ pub struct CachedFile {
 
 impl Stamp {
     /// `None` for a file that changed so recently that another change might not alter its timestamps.
-    pub fn of(data: &Metadata) -> Option<Self> {
+    pub(super) fn of(data: &Metadata) -> Option<Self> {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let changed = nanoseconds(data.ctime(), data.ctime_nsec());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -51,7 +51,7 @@ impl Stamp {
 
 impl HashCache {
     /// Opens the cache of a folder.
-    pub fn open(root: &Path) -> Self {
+    pub(super) fn open(root: &Path) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
         let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
         let Some(path) = cache_folder().map(|folder| folder.join(format!("files-{}.csv", &name[..16]))) else {
@@ -62,12 +62,12 @@ impl HashCache {
     }
 
     /// The entry of a file, if its stamp is unchanged.
-    pub fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&CachedFile> {
+    pub(super) fn find(&self, path: &str, stamp: Option<Stamp>) -> Option<&CachedFile> {
         self.known.get(path).filter(|(known, _)| Some(*known) == stamp).map(|(_, known)| known)
     }
 
     /// Adds entries and writes the cache. If that fails, only speed is lost.
-    pub fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, CachedFile)>) {
+    pub(super) fn save(mut self, now: impl IntoIterator<Item = (String, Stamp, CachedFile)>) {
         let Some(path) = self.path.take() else { return };
         let mut changed = false;
         for (file, stamp, known) in now {

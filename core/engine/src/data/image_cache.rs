@@ -28,14 +28,19 @@ const CHUNK: usize = 256;
 
 /// A cache of decoded images.
 #[derive(Debug)]
-pub struct ImageCache {
+pub(super) struct ImageCache {
     map: Mmap,
     places: HashMap<blake3::Hash, (usize, usize, usize)>,
 }
 
 impl ImageCache {
     /// Opens the cache of these images in a folder, and fills it first if it does not exist.
-    pub fn open(folder: &Path, files: &[HashedFile], shrink: Option<usize>, progress: ProgressMode) -> Result<Self> {
+    pub(super) fn open(
+        folder: &Path,
+        files: &[HashedFile],
+        shrink: Option<usize>,
+        progress: ProgressMode,
+    ) -> Result<Self> {
         let mut files: Vec<&HashedFile> = files.iter().collect();
         files.sort_unstable_by_key(|place| *place.hash.as_bytes());
         files.dedup_by_key(|place| place.hash);
@@ -74,7 +79,7 @@ impl ImageCache {
     }
 
     /// The image of a file with this hash.
-    pub fn get(&self, hash: &blake3::Hash) -> Option<Pixels<'_>> {
+    pub(super) fn get(&self, hash: &blake3::Hash) -> Option<Pixels<'_>> {
         let &(offset, width, height) = self.places.get(hash)?;
         Some(Pixels { width, height, rgb: &self.map[offset..][..3 * width * height] })
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// How thoroughly to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckLevel {
+pub(super) enum CheckLevel {
     /// Read the file, unless it is in the cache.
     Contents,
     /// Also decode it, unless it is in the cache.
@@ -18,10 +18,10 @@ pub enum CheckLevel {
 }
 
 /// The hash of a file's contents, or what is wrong with it.
-pub type Inspection = Result<blake3::Hash>;
+pub(super) type Inspection = Result<blake3::Hash>;
 
 /// Checks files below a folder, in parallel; `seen` is called after each.
-pub fn inspect(root: &Path, paths: &[&str], look: CheckLevel, seen: &(dyn Fn() + Sync)) -> Vec<Inspection> {
+pub(crate) fn inspect(root: &Path, paths: &[&str], look: CheckLevel, seen: &(dyn Fn() + Sync)) -> Vec<Inspection> {
     let hash_cache = HashCache::open(root);
     let (findings, known): (Vec<Inspection>, Vec<_>) = paths
         .par_iter()
@@ -61,7 +61,7 @@ fn examine(pipeline: &mut Pipeline, path: &Path, look: CheckLevel) -> Result<Cac
 
 /// Refuses anything but regular files: opening a pipe blocks until something writes to it, and some devices
 /// never end.
-pub fn refuse_irregular(path: &Path) -> Result<()> {
+pub(crate) fn refuse_irregular(path: &Path) -> Result<()> {
     if path.metadata().map_err(Error::file("read", path))?.is_file() {
         return Ok(());
     }

@@ -25,7 +25,7 @@ pub struct LooseImages {
 ///
 /// The subfolders of a folder are classes, unless there are images next to them. A list is a CSV file of
 /// `path,label`, or of paths only; they are relative to the file.
-pub fn find_images(path: &Path, images: &ImagesRecipe) -> Result<LooseImages> {
+pub(crate) fn find_images(path: &Path, images: &ImagesRecipe) -> Result<LooseImages> {
     let list = if path.is_dir() { in_folder(path)? } else { in_list(path)? };
     if list.entries.is_empty() {
         return Err(Error::format(path, "contains no images"));

@@ -24,7 +24,8 @@ use curricle_record::SkippedFile;
 pub use feed::{Feed, Samples};
 pub use files::Files;
 pub use images::View;
-pub use loose_images::{LooseImages, find_images};
+pub use loose_images::LooseImages;
+pub(crate) use loose_images::find_images;
 pub use split::{Inputs, Layout, Split};
 
 use crate::Result;
@@ -70,7 +71,7 @@ pub fn load(recipe: &DataRecipe, images: &ImagesRecipe) -> Result<Dataset> {
 
 /// The same with progress bars (checking many files for the first time takes minutes) and a cache folder for
 /// decoded images. The first run fills the cache; it makes later runs faster and changes nothing else.
-pub fn load_cached(
+pub(crate) fn load_cached(
     recipe: &DataRecipe,
     images: &ImagesRecipe,
     cache: Option<&Path>,

@@ -102,7 +102,7 @@ impl Inputs {
 
     /// Thumbnails of some samples: the central square of each as u8 `[n, C, side, side]` on the CPU. `None`
     /// if the samples are not images.
-    pub fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Option<Tensor>> {
+    pub(crate) fn thumbnails(&self, samples: &[usize], side: i64) -> Result<Option<Tensor>> {
         match self {
             Inputs::Images(tensor) => {
                 square(&select_rows(tensor, samples)?, side).map(Some).map_err(during("making thumbnails"))
@@ -113,7 +113,7 @@ impl Inputs {
     }
 
     /// The thumbnail size that shows full resolution, but at most `largest`.
-    pub fn thumbnail_side(&self, largest: i64) -> i64 {
+    pub(crate) fn thumbnail_side(&self, largest: i64) -> i64 {
         match self {
             Inputs::Images(tensor) => tensor.size()[2].min(tensor.size()[3]).min(largest),
             Inputs::Features(_) | Inputs::Files(_) => largest,

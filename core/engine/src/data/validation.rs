@@ -9,7 +9,7 @@ use curricle_recipe::EvalRecipe;
 ///
 /// The last classes are held out, just as the last classes of a data set are the test set. A sample belongs
 /// to the class of its label, right or wrong: when settings are chosen, true labels are unknown.
-pub fn hold_out(training: &NoisySplit, eval: &EvalRecipe) -> Result<(NoisySplit, Split)> {
+pub(crate) fn hold_out(training: &NoisySplit, eval: &EvalRecipe) -> Result<(NoisySplit, Split)> {
     let classes = training.split.class_names.len();
     if classes < 4 {
         return Err(Error::Usage(format!(

@@ -75,7 +75,7 @@ pub fn probe() -> &'static Cuda {
 }
 
 /// Whether libtorch's CUDA library is already loaded.
-pub fn is_loaded() -> bool {
+pub(crate) fn is_loaded() -> bool {
     open(LIBRARY, RTLD_NOW | libc::RTLD_NOLOAD).is_ok()
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The required version; tch works with no other.
-pub const REQUIRED: &str = curricle_sdk::abi::LIBTORCH_VERSION;
+pub(crate) const REQUIRED: &str = curricle_sdk::abi::LIBTORCH_VERSION;
 
 /// The version of tch, the libtorch bindings.
 pub const TCH: &str = "0.26.0";

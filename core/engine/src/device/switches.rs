@@ -5,7 +5,7 @@ use curricle_recipe::TrainRecipe;
 use tch::Device;
 
 /// Sets libtorch's CUDA flags as the recipe asks, and logs them. Does nothing on the CPU.
-pub fn set_switches(train: &TrainRecipe, device: Device) -> Result<()> {
+pub(crate) fn set_switches(train: &TrainRecipe, device: Device) -> Result<()> {
     if !device.is_cuda() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 
 /// What is wrong with a header, and what to do.
-pub type HeaderFlaw = (String, String);
+pub(super) type HeaderFlaw = (String, String);
 
 /// Maximum length of a string in a header; a longer one means that the header is broken.
 const LONGEST: usize = 256;
@@ -15,7 +15,7 @@ const LONGEST: usize = 256;
 ///
 /// # Safety
 /// `symbol` must be the address of a data symbol in a library that stays loaded.
-pub unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, HeaderFlaw> {
+pub(super) unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, HeaderFlaw> {
     let bytes = symbol.cast::<u8>();
     // SAFETY: the field is within the record; anything exported under this name has a first field.
     let magic = unsafe { read::<[u8; 8]>(bytes, offset_of!(Plugin, magic)) };
@@ -79,7 +79,7 @@ unsafe fn read<T: Copy>(bytes: *const u8, offset: usize) -> T {
 }
 
 /// Reads a string of the header.
-pub fn text(text: Str, name: &str) -> Result<String, HeaderFlaw> {
+pub(super) fn text(text: Str, name: &str) -> Result<String, HeaderFlaw> {
     let broken = |what: String| (what, format!("set `{name}` in its header to valid text"));
     if text.len > LONGEST || (text.data.is_null() && text.len > 0) {
         return Err(broken(format!("has a header whose `{name}` is not text")));

@@ -4,14 +4,14 @@
 //! truncated library can crash the program when its missing pages are read.
 
 /// What is wrong with a file that should be a dynamic library for this machine, and what to do.
-pub type LibraryFlaw = (String, &'static str);
+pub(super) type LibraryFlaw = (String, &'static str);
 
 const BUILD_IT: &str = "pass the `.so` (on macOS `.dylib`) that `cargo build --release` or `make` writes";
 const REBUILD: &str = "build it on this machine, or for its processor";
 const COPY_AGAIN: &str = "build or copy it again";
 
 /// Checks the file's bytes.
-pub fn check(bytes: &[u8]) -> Result<(), LibraryFlaw> {
+pub(super) fn check(bytes: &[u8]) -> Result<(), LibraryFlaw> {
     if cfg!(target_os = "macos") { mach_o(bytes) } else { elf(bytes) }
 }
 

@@ -73,7 +73,7 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
 }
 
 /// The latest complete checkpoint in `folder`, if there is one.
-pub fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
+pub(crate) fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
     let mut headers: Vec<_> =
         listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
     headers.sort();

@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// A changed plugin changes the recipe hash and so the run's folder. Without this check, a command
 /// that is meant to resume a run would silently start a new one.
-pub fn check_plugins_unchanged(resolved: &Resolved, out: &Path, folder: &RunFolder) -> Result<()> {
+pub(crate) fn check_plugins_unchanged(resolved: &Resolved, out: &Path, folder: &RunFolder) -> Result<()> {
     let used = &resolved.plugins_used;
     if used.is_empty() || folder.manifest().exists() {
         return Ok(());

@@ -66,7 +66,8 @@ impl EventWriter {
     }
 
     /// Whether events still reach the file.
-    pub fn is_working(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_working(&self) -> bool {
         self.file.is_some()
     }
 
@@ -100,7 +101,7 @@ impl EventWriter {
 }
 
 /// Removes all event files of a log folder, for a run that starts from the beginning.
-pub fn remove_all(folder: &Path) -> Result<()> {
+pub(crate) fn remove_all(folder: &Path) -> Result<()> {
     for (_, path) in event_files(folder)? {
         std::fs::remove_file(&path).map_err(Error::file("remove", &path))?;
     }

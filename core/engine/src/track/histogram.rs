@@ -15,7 +15,7 @@ pub(super) struct TensorboardHistogram {
 }
 
 impl TensorboardHistogram {
-    pub fn of(values: &[f64]) -> Self {
+    pub(super) fn of(values: &[f64]) -> Self {
         let finite = || values.iter().copied().filter(|v| v.is_finite());
         let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));
         if min > max {

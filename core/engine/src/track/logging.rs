@@ -19,7 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 static FILE: Mutex<Option<LogFile>> = Mutex::new(None);
 
 /// Target of lines for a run's `log.txt` that the console shows in another way.
-pub const FILE_ONLY: &str = "curricle::file_only";
+pub(crate) const FILE_ONLY: &str = "curricle::file_only";
 
 struct LogFile {
     path: PathBuf,

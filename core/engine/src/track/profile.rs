@@ -115,7 +115,7 @@ impl Stopwatch {
     }
 
     /// Time since the last lap.
-    pub fn lap(&mut self) -> Duration {
+    pub(crate) fn lap(&mut self) -> Duration {
         if let Some(index) = self.wait_for {
             Cuda::synchronize(index);
         }
@@ -157,7 +157,7 @@ impl Profile {
     }
 
     /// A stopwatch for something outside the steps.
-    pub fn stopwatch(&self) -> Stopwatch {
+    pub(crate) fn stopwatch(&self) -> Stopwatch {
         Stopwatch::start(self.device, self.wanted)
     }
 
@@ -173,7 +173,7 @@ impl Profile {
     }
 
     /// Ends an epoch, or the setup before the first, and returns the seconds of its parts.
-    pub fn end_epoch(&mut self, trained: bool) -> Vec<(Phase, f64)> {
+    pub(crate) fn end_epoch(&mut self, trained: bool) -> Vec<(Phase, f64)> {
         let elapsed = self.epoch_started.elapsed();
         let times = std::mem::take(&mut self.epoch);
         self.epochs += u64::from(trained);

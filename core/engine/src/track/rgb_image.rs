@@ -22,7 +22,7 @@ impl RgbImage {
     }
 
     /// The images of a tensor `[N, C, H, W]`, u8, with one (grey) or three channels.
-    pub fn from_batch(images: &Tensor) -> Result<Vec<Self>> {
+    pub(crate) fn from_batch(images: &Tensor) -> Result<Vec<Self>> {
         let shape = images.size();
         let &[n, channels @ (1 | 3), height, width] = shape.as_slice() else {
             return Err(Error::encode("images")(format!("shape {shape:?}, expected `[N, 1 or 3, H, W]`")));
@@ -67,7 +67,7 @@ impl RgbImage {
     }
 
     /// Draws another image with its upper left corner at `(x, y)`.
-    pub fn paste(&mut self, x: usize, y: usize, other: &RgbImage) {
+    pub(crate) fn paste(&mut self, x: usize, y: usize, other: &RgbImage) {
         let width = other.width.min(self.width.saturating_sub(x));
         for row in 0..other.height.min(self.height.saturating_sub(y)) {
             let (to, from) = ((y + row) * self.width + x, row * other.width);
@@ -120,12 +120,12 @@ impl RgbImage {
     }
 
     /// Whether all pixels are grey.
-    pub fn is_grey(&self) -> bool {
+    pub(crate) fn is_grey(&self) -> bool {
         self.pixels.iter().all(|[r, g, b]| r == g && g == b)
     }
 
     /// The image as a JPEG file, which is smaller than PNG for photographs.
-    pub fn to_jpeg(&self) -> Result<Vec<u8>> {
+    pub(crate) fn to_jpeg(&self) -> Result<Vec<u8>> {
         let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let mut file = Vec::new();
         let mut encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut file, 85);
@@ -137,7 +137,7 @@ impl RgbImage {
     }
 
     /// The image as a PNG file, with one channel if it is grey.
-    pub fn to_png(&self) -> Result<Vec<u8>> {
+    pub(crate) fn to_png(&self) -> Result<Vec<u8>> {
         let (colour, data) = match self.is_grey() {
             true => (png::ColorType::Grayscale, self.pixels.iter().map(|p| p[0]).collect()),
             false => (png::ColorType::Rgb, self.pixels.concat()),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn other_tensors_are_refused_with_the_expected_shape() {
         let message = RgbImage::from_batch(&ramp([1, 2, 2, 2])).unwrap_err().to_string();
-        assert_eq!(message, "cannot draw images [1, 2, 2, 2]: expected `[N, 1 or 3, H, W]`");
+        assert_eq!(message, "cannot encode images: shape [1, 2, 2, 2], expected `[N, 1 or 3, H, W]`");
         assert!(RgbImage::from_batch(&ramp([1, 1, 2, 2]).to_kind(Kind::Float)).is_err());
     }
 

@@ -86,7 +86,7 @@ impl Tracker {
     }
 
     /// Writes an image to TensorBoard and to `<tag>.png` in the run folder, replacing an earlier one.
-    pub fn latest_image(&mut self, tag: &str, image: &RgbImage, step: u64) -> Result<()> {
+    pub(crate) fn latest_image(&mut self, tag: &str, image: &RgbImage, step: u64) -> Result<()> {
         files::write(&self.folder.join(format!("{tag}.png")), &image.to_png()?)?;
         self.image(tag, image, step)
     }

@@ -40,7 +40,7 @@ impl LossWindow {
     }
 
     /// The first step with a loss that is not finite, if any, counted back from the window's last step.
-    pub fn first_bad(&self) -> Option<usize> {
+    pub(crate) fn first_bad(&self) -> Option<usize> {
         self.losses.iter().position(|loss| !loss.is_finite()).map(|index| self.losses.len() - 1 - index)
     }
 }
@@ -58,7 +58,7 @@ impl Meter {
 
     /// Reads the losses since the last window, and `others` in the same copy, and starts a new
     /// window.
-    pub fn window(&mut self, others: &[Tensor]) -> LossWindow {
+    pub(crate) fn window(&mut self, others: &[Tensor]) -> LossWindow {
         let others_at = self.pending.len();
         let mut tensors = std::mem::take(&mut self.pending);
         let device = tensors.first().or(others.first()).map_or(Device::Cpu, Tensor::device);
@@ -77,7 +77,7 @@ impl Meter {
     }
 
     /// Mean loss of the epoch, over all windows so far.
-    pub fn epoch_mean(&self) -> f64 {
+    pub(crate) fn epoch_mean(&self) -> f64 {
         self.sum / self.count.max(1) as f64
     }
 

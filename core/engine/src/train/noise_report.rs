@@ -55,7 +55,7 @@ impl NoiseReport {
 }
 
 /// Whether a sample with this weight is suspected to be mislabelled.
-pub fn is_suspected(weight: f64) -> bool {
+pub(crate) fn is_suspected(weight: f64) -> bool {
     weight < 0.5
 }
 

@@ -11,7 +11,7 @@ const SAMPLE_WEIGHTS: &str = "sample_weights";
 
 impl Trainer<'_> {
     /// Every tensor that training changes, by name.
-    pub fn snapshot(&self) -> Vec<(String, Tensor)> {
+    pub(crate) fn snapshot(&self) -> Vec<(String, Tensor)> {
         let mut tensors: Vec<_> =
             self.model.tensors().into_iter().map(|named| (format!("model.{}", named.name), named.tensor)).collect();
         tensors.extend(declared_tensors("loss", &self.components.loss_tensors));

@@ -144,12 +144,12 @@ impl<'a> Trainer<'a> {
     }
 
     /// Steps taken since the start of training.
-    pub fn global_step(&self) -> u64 {
+    pub(crate) fn global_step(&self) -> u64 {
         self.optimizer.steps()
     }
 
     /// Mean loss of the current epoch.
-    pub fn mean_loss(&self) -> f64 {
+    pub(crate) fn mean_loss(&self) -> f64 {
         self.meter.epoch_mean()
     }
 

@@ -14,7 +14,7 @@ const LANES: usize = 16;
 impl LloydState<'_> {
     /// Moves each of `samples` to the nearest of `clusters` if that is nearer than its current centre
     /// (or equally near with a lower index).
-    pub fn compare(&mut self, samples: &[u32], clusters: &[u32]) {
+    pub(super) fn compare(&mut self, samples: &[u32], clusters: &[u32]) {
         if samples.is_empty() || clusters.is_empty() {
             return;
         }

@@ -24,7 +24,7 @@ pub(super) enum Path {
 
 impl Path {
     /// The faster one for embeddings on this device.
-    pub fn on(device: Device) -> Self {
+    pub(crate) fn on(device: Device) -> Self {
         if device == Device::Cpu { Path::Tiles } else { Path::Torch }
     }
 }
@@ -45,7 +45,7 @@ pub(super) struct NeighbourSearch<'a> {
 impl<'a> NeighbourSearch<'a> {
     /// Searches the `wanted` nearest `references` (ascending) of each of `queries`, excluding the query
     /// itself. A query that wants more than there are gets all.
-    pub fn new(space: &'a Space, queries: &'a [u32], references: &'a [u32], wanted: &[usize]) -> Self {
+    pub(crate) fn new(space: &'a Space, queries: &'a [u32], references: &'a [u32], wanted: &[usize]) -> Self {
         let own: Vec<Option<u32>> =
             queries.iter().map(|id| references.binary_search(id).ok().map(|at| at as u32)).collect();
         let others = own.iter().map(|own| references.len() - usize::from(own.is_some()));
@@ -63,7 +63,7 @@ impl<'a> NeighbourSearch<'a> {
 
     /// Calls `visit` with the position of each query and of its nearest references, nearest first, and
     /// returns the results in the order of the queries.
-    pub fn run<T: Send>(&self, path: Path, visit: impl Fn(usize, &[u32]) -> T + Sync) -> Vec<T> {
+    pub(crate) fn run<T: Send>(&self, path: Path, visit: impl Fn(usize, &[u32]) -> T + Sync) -> Vec<T> {
         let stripes = match path {
             Path::Tiles => tiles::stripes(&self.wanted),
             Path::Torch => torch::stripes(&self.wanted),

@@ -31,23 +31,23 @@ pub(super) struct Row {
 
 impl Row {
     /// A list for the `wanted` nearest references.
-    pub fn new(wanted: usize) -> Self {
+    pub(super) fn new(wanted: usize) -> Self {
         let threshold = if wanted == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
         Self { hits: Vec::with_capacity(Self::capacity(wanted)), wanted, crowded: false, settled: None, threshold }
     }
 
     /// Capacity of a list. A quarter more than wanted keeps cutting back cheap.
-    pub fn capacity(wanted: usize) -> usize {
+    pub(crate) fn capacity(wanted: usize) -> usize {
         if wanted == 0 { 0 } else { wanted + wanted / 4 + 64 }
     }
 
     /// Only references more similar than this are worth offering.
-    pub fn threshold(&self) -> f32 {
+    pub(super) fn threshold(&self) -> f32 {
         self.threshold
     }
 
     /// Adds a reference to the list if it is similar enough.
-    pub fn offer(&mut self, hit: Hit, margin: f32) {
+    pub(super) fn offer(&mut self, hit: Hit, margin: f32) {
         if hit.score <= self.threshold {
             return;
         }
@@ -68,7 +68,7 @@ impl Row {
     }
 
     /// Leaves this query to the exact search.
-    pub fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         self.crowded = true;
         self.threshold = f32::INFINITY;
         self.hits = Vec::new();
@@ -76,7 +76,7 @@ impl Row {
 
     /// The nearest references in their exact order: hits within `margin` of each other are compared by
     /// `exact`, and ties by index.
-    pub fn settle(&mut self, margin: f32, exact: impl Fn(u32) -> f64) -> Vec<u32> {
+    pub(super) fn settle(&mut self, margin: f32, exact: impl Fn(u32) -> f64) -> Vec<u32> {
         if let Some(ranked) = self.settled.take() {
             return ranked;
         }

@@ -48,7 +48,7 @@ impl SweepAxis {
     }
 
     /// Where it was written.
-    pub fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         self.settings.first().map(|varied| varied.named.origin()).unwrap_or_default()
     }
 

@@ -16,18 +16,18 @@ pub(crate) struct PathSetting {
 
 impl PathSetting {
     /// The dotted path, e.g. `noise.ratio`.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         let parts: Vec<_> = self.parts.iter().map(|(part, _)| part.as_str()).collect();
         parts.join(".")
     }
 
     /// Where the last part of the path was written.
-    pub fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         self.parts.last().map(|(_, origin)| origin.clone()).unwrap_or_default()
     }
 
     /// Sets the setting to this value in a table.
-    pub fn put(&self, value: &Node, table: &mut Table) {
+    pub(crate) fn put(&self, value: &Node, table: &mut Table) {
         put(&self.parts, value, table);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Candidate<'a> {
 
 impl Exclusion {
     /// Reads one entry of `sweep.exclude`.
-    pub fn read(node: Node, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(super) fn read(node: Node, problems: &mut Vec<Problem>) -> Option<Self> {
         let example = "for example `{ method = \"snr\", noise.ratio = 0.3 }`";
         let origin = node.origin.clone();
         let conditions = match node.value {
@@ -55,7 +55,7 @@ impl Exclusion {
     }
 
     /// Whether the run is excluded.
-    pub fn fits(&self, run: &Candidate) -> bool {
+    pub(super) fn fits(&self, run: &Candidate) -> bool {
         let fits = self.conditions.iter().all(|condition| {
             actual(run, &condition.path()).iter().any(|actual| matches(&condition.node.to_json(), actual))
         });
@@ -66,7 +66,7 @@ impl Exclusion {
     }
 
     /// The problem with an exclusion that excluded nothing.
-    pub fn complaint(&self, runs: &[Candidate]) -> Option<Problem> {
+    pub(super) fn complaint(&self, runs: &[Candidate]) -> Option<Problem> {
         if self.used.get() {
             return None;
         }

@@ -56,7 +56,7 @@ pub(super) fn take(layers: &mut [Layer], arguments: &Table, alone: bool, problem
 
 impl Tune {
     /// Reads `[tune]`, overridden by settings from the command line.
-    pub fn read(entry: Entry, arguments: &Table, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(crate) fn read(entry: Entry, arguments: &Table, problems: &mut Vec<Problem>) -> Option<Self> {
         let before = problems.len();
         let Value::Table(mut table) = entry.node.value else {
             problems.push(Problem::new(&entry.node.origin, "`tune` must be a table").at("tune"));

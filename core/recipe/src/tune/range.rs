@@ -9,7 +9,7 @@ use rand::RngExt;
 
 /// The values to draw from.
 #[derive(Debug, Clone)]
-pub enum SearchRange {
+pub(super) enum SearchRange {
     /// One of these.
     Choices(Vec<Node>),
     /// A number, uniform or log-uniform.
@@ -18,7 +18,7 @@ pub enum SearchRange {
 
 impl SearchRange {
     /// Reads the range of a setting.
-    pub fn read(named: &PathSetting, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(super) fn read(named: &PathSetting, problems: &mut Vec<Problem>) -> Option<Self> {
         let path = format!("tune.random.{}", named.path());
         let example = "for example `{ min = 1e-4, max = 1e-2, log = true }`, or a list of choices";
         let mut wrong = |origin: &Origin, what: &str| {
@@ -55,7 +55,7 @@ impl SearchRange {
 
     /// The value of a trial. Every setting has its own random stream, so that its values do not
     /// change when another setting is added.
-    pub fn draw(&self, seed: u64, path: &str, trial: u64, whole: bool, origin: &Origin) -> Node {
+    pub(super) fn draw(&self, seed: u64, path: &str, trial: u64, whole: bool, origin: &Origin) -> Node {
         let mut rng = stream(seed, &format!("tune {path}"), trial, 0);
         match self {
             Self::Choices(choices) => choices[rng.random_range(0..choices.len())].clone(),

@@ -12,7 +12,7 @@ const MAX_TRIALS: usize = 10_000;
 
 /// The search space.
 #[derive(Debug, Clone)]
-pub enum SearchSpace {
+pub(super) enum SearchSpace {
     /// All of these combinations.
     Grid(Vec<GridPoint>),
     /// This many draws from these ranges.
@@ -21,7 +21,7 @@ pub enum SearchSpace {
 
 impl SearchSpace {
     /// Removes the search space from `[tune]`.
-    pub fn read(table: &mut Table, origin: &Origin, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(super) fn read(table: &mut Table, origin: &Origin, problems: &mut Vec<Problem>) -> Option<Self> {
         let trials = table.get("trials").map(|entry| entry.key_origin.clone());
         let (count, seed) = (number(table, "trials", problems), number(table, "seed", problems));
         match (table.remove("grid"), table.remove("random")) {
@@ -69,7 +69,7 @@ impl SearchSpace {
 
     /// Settings with a whole number for each range: a value that is still a whole number after
     /// validation belongs to an integer setting.
-    pub fn probe(&self) -> Table {
+    pub(super) fn probe(&self) -> Table {
         let mut table = Table::default();
         match self {
             SearchSpace::Grid(points) => table.clone_from(&points[0].table),
@@ -89,7 +89,7 @@ impl SearchSpace {
     }
 
     /// The combinations to try, given the validated recipe with the probe's settings.
-    pub fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
+    pub(super) fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
         let (searched, trials, seed) = match self {
             SearchSpace::Grid(points) => return points.clone(),
             SearchSpace::Random { searched, trials, seed } => (searched, *trials, *seed),

@@ -15,12 +15,12 @@ use crate::tree::{Node, Value};
 use serde_json::Value as Json;
 
 /// The recipe with its defaults, and all its problems.
-pub fn validate(root: Node, schema: &Schema) -> (Node, Vec<Problem>) {
+pub(crate) fn validate(root: Node, schema: &Schema) -> (Node, Vec<Problem>) {
     validate_table(root, schema, "")
 }
 
 /// Like [`validate`], for a single table of a recipe with its own schema.
-pub fn validate_table(table: Node, schema: &Schema, path: &str) -> (Node, Vec<Problem>) {
+pub(crate) fn validate_table(table: Node, schema: &Schema, path: &str) -> (Node, Vec<Problem>) {
     let mut walk = Walk { schema, problems: Vec::new() };
     let table = walk.node(table, schema.as_json(), path);
     (table, walk.problems)

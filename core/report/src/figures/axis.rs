@@ -2,7 +2,7 @@
 
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scale {
+pub(super) enum Scale {
     /// Linear.
     #[default]
     Linear,
@@ -12,7 +12,7 @@ pub enum Scale {
 
 /// An axis that maps a range of values to a range of pixels.
 #[derive(Debug, Clone)]
-pub struct ChartAxis {
+pub(super) struct ChartAxis {
     scale: Scale,
     values: (f64, f64),
     pixels: (f64, f64),
@@ -22,7 +22,7 @@ pub struct ChartAxis {
 
 impl ChartAxis {
     /// An axis over these values with round ticks.
-    pub fn over(scale: Scale, values: (f64, f64), pixels: (f64, f64)) -> Self {
+    pub(super) fn over(scale: Scale, values: (f64, f64), pixels: (f64, f64)) -> Self {
         match scale {
             Scale::Linear => {
                 let (low, high) = widened(values);
@@ -40,7 +40,7 @@ impl ChartAxis {
     }
 
     /// An axis whose ticks are the values themselves, with a margin on both sides.
-    pub fn at(scale: Scale, ticks: &[f64], pixels: (f64, f64)) -> Self {
+    pub(super) fn at(scale: Scale, ticks: &[f64], pixels: (f64, f64)) -> Self {
         let bend = |value: f64| if scale == Scale::Log { value.ln() } else { value };
         let unbend = |value: f64| if scale == Scale::Log { value.exp() } else { value };
         let low = ticks.iter().copied().map(bend).fold(f64::INFINITY, f64::min);
@@ -50,7 +50,7 @@ impl ChartAxis {
     }
 
     /// The pixel position of a value.
-    pub fn place(&self, value: f64) -> f64 {
+    pub(super) fn place(&self, value: f64) -> f64 {
         let bend = |value: f64| match self.scale {
             Scale::Linear => value,
             Scale::Log => value.max(f64::MIN_POSITIVE).ln(),
@@ -60,7 +60,7 @@ impl ChartAxis {
     }
 
     /// A tick's value as text.
-    pub fn label(&self, tick: f64) -> String {
+    pub(super) fn label(&self, tick: f64) -> String {
         if self.scale == Scale::Log && !(1e-2..1e4).contains(&tick) {
             return format!("{tick:.0e}").replace('-', "−");
         }

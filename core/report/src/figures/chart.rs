@@ -12,7 +12,7 @@ const LEGEND_ROW: f64 = 22.0;
 
 /// One value of a series.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChartPoint {
+pub(super) struct ChartPoint {
     /// Horizontal position.
     pub x: f64,
     /// Value.
@@ -23,7 +23,7 @@ pub struct ChartPoint {
 
 /// The values of one method.
 #[derive(Debug, Clone)]
-pub struct Series {
+pub(super) struct Series {
     /// Its name in the legend.
     pub name: String,
     /// Index of its colour, marker and dash pattern.
@@ -34,7 +34,7 @@ pub struct Series {
 
 /// A line chart.
 #[derive(Debug, Clone)]
-pub struct Chart {
+pub(super) struct Chart {
     /// Name of its file and prefix of its element ids.
     pub name: String,
     /// Heading.
@@ -59,7 +59,7 @@ pub struct Chart {
 
 impl Chart {
     /// Draws the chart.
-    pub fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let legend = Legend::new(self.series.iter().map(|series| series.name.as_str()));
         let height = BOTTOM + 62.0 + legend.height();
         let (x, y) = (self.x_axis(), self.y_axis());

@@ -8,7 +8,7 @@ const BINS: usize = 20;
 
 /// Weights of training samples, by whether their label was flipped.
 #[derive(Debug, Clone, Default)]
-pub struct WeightHistogram {
+pub(super) struct WeightHistogram {
     /// Weights of samples with the right label.
     pub clean: Vec<f64>,
     /// Weights of samples with a wrong label.
@@ -17,7 +17,7 @@ pub struct WeightHistogram {
 
 impl WeightHistogram {
     /// Draws each group relative to its own size, so that the larger does not hide the smaller.
-    pub fn svg(&self, name: &str, title: &str) -> String {
+    pub(super) fn svg(&self, name: &str, title: &str) -> String {
         let kinds = [("right label", &self.clean), ("wrong label", &self.noisy)];
         let shares: Vec<(&str, [f64; BINS])> =
             kinds.iter().filter(|(_, values)| !values.is_empty()).map(|(kind, v)| (*kind, shares(v))).collect();

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// The scalars of a run by tag and epoch.
 #[derive(Debug, Default)]
-pub struct History(BTreeMap<String, BTreeMap<u64, f64>>);
+pub(super) struct History(BTreeMap<String, BTreeMap<u64, f64>>);
 
 impl History {
     /// Reads the scalars that the charts need; the last value of an epoch counts.
-    pub fn read(run: &ReportedRun, main: Option<&Measure>) -> Result<Self> {
+    pub(super) fn read(run: &ReportedRun, main: Option<&Measure>) -> Result<Self> {
         let main = main.map(|measure| format!("eval/{}", measure.name));
         let mut history = Self::default();
         for record in RunFolder::new(&run.folder).read_metrics()? {
@@ -28,7 +28,7 @@ impl History {
 }
 
 /// A scalar to plot over epochs.
-pub struct PlottedScalar {
+pub(super) struct PlottedScalar {
     /// Its tag.
     pub tag: String,
     /// Name in file names.
@@ -50,7 +50,7 @@ pub struct PlottedScalar {
 }
 
 /// All scalars that are plotted.
-pub fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
+pub(crate) fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
     let any = (f64::NEG_INFINITY, f64::INFINITY);
     let mut all = Vec::new();
     if let Some(main) = main.filter(|main| main.percent) {
@@ -117,7 +117,7 @@ pub fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
 ///
 /// # Errors
 /// Why there is nothing to draw.
-pub fn chart(
+pub(super) fn chart(
     comparison: &Comparison,
     histories: &BTreeMap<&std::path::Path, History>,
     case: &str,

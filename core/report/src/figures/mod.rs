@@ -153,7 +153,7 @@ impl Figures {
 }
 
 /// A name for files and element ids: lower-case letters, digits and hyphens.
-pub fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")

@@ -15,13 +15,13 @@ const MARKERS: usize = 8;
 
 /// A drawing under construction.
 #[derive(Debug, Default)]
-pub struct Svg {
+pub(super) struct Svg {
     body: String,
 }
 
 /// Where a text is anchored.
 #[derive(Debug, Clone, Copy)]
-pub enum Anchor {
+pub(super) enum Anchor {
     /// Its start.
     Start,
     /// Its middle.
@@ -32,7 +32,7 @@ pub enum Anchor {
 
 impl Svg {
     /// The whole document. `id` must be unique on a page.
-    pub fn document(&self, id: &str, size: (f64, f64), title: &str, description: &str) -> String {
+    pub(super) fn document(&self, id: &str, size: (f64, f64), title: &str, description: &str) -> String {
         let (width, height) = (number(size.0), number(size.1));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -47,18 +47,18 @@ impl Svg {
     }
 
     /// Appends raw markup.
-    pub fn raw(&mut self, markup: &str) {
+    pub(super) fn raw(&mut self, markup: &str) {
         self.body.push_str(markup);
         self.body.push('\n');
     }
 
     /// A line of text.
-    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
+    pub(super) fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
         self.styled_text(x, y, anchor, text, "");
     }
 
     /// A line of text with further attributes.
-    pub fn styled_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str, attributes: &str) {
+    pub(crate) fn styled_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str, attributes: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -74,7 +74,7 @@ impl Svg {
     }
 
     /// A line of the grid, or of an axis if `strong`.
-    pub fn rule(&mut self, from: (f64, f64), to: (f64, f64), strong: bool) {
+    pub(super) fn rule(&mut self, from: (f64, f64), to: (f64, f64), strong: bool) {
         let (class, colour) = if strong { ("axis", "#6e7781") } else { ("grid", "#dfe3e8") };
         let _ = writeln!(
             self.body,
@@ -87,18 +87,18 @@ impl Svg {
     }
 
     /// Opens a group in the colour of a series.
-    pub fn begin_series(&mut self, style: usize) {
+    pub(crate) fn begin_series(&mut self, style: usize) {
         let colour = style % COLOURS.len();
         let _ = writeln!(self.body, "<g class=\"c{colour}\" color=\"{}\">", COLOURS[colour]);
     }
 
     /// Closes a group.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.raw("</g>");
     }
 
     /// A line through points in the dash pattern of a series.
-    pub fn line(&mut self, points: &[(f64, f64)], style: usize) {
+    pub(super) fn line(&mut self, points: &[(f64, f64)], style: usize) {
         let dash = match DASHES[style / COLOURS.len() % DASHES.len()] {
             "" => String::new(),
             dash => format!(" stroke-dasharray=\"{dash}\""),
@@ -111,7 +111,7 @@ impl Svg {
     }
 
     /// The marker of a series at a position, with a tooltip unless it is empty.
-    pub fn marker(&mut self, (x, y): (f64, f64), style: usize, tooltip: &str) {
+    pub(super) fn marker(&mut self, (x, y): (f64, f64), style: usize, tooltip: &str) {
         let p = |dx: f64, dy: f64| format!("{} {}", number(x + dx), number(y + dy));
         let filled = |d: String| format!("<path d=\"{d}\" fill=\"currentColor\"");
         let stroked = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"");
@@ -135,7 +135,7 @@ impl Svg {
 }
 
 /// A path through points.
-pub fn path(points: &[(f64, f64)]) -> String {
+pub(super) fn path(points: &[(f64, f64)]) -> String {
     let mut d = String::new();
     for (i, (x, y)) in points.iter().enumerate() {
         let _ = write!(d, "{}{} {}", if i == 0 { 'M' } else { 'L' }, number(*x), number(*y));
@@ -144,13 +144,13 @@ pub fn path(points: &[(f64, f64)]) -> String {
 }
 
 /// A coordinate with two decimals, which is finer than any screen or printer.
-pub fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 /// Escapes text for XML. Control characters, which XML does not allow, become spaces.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
         match character {
@@ -166,6 +166,6 @@ pub fn escape(text: &str) -> String {
 }
 
 /// Approximate width of a text.
-pub fn width(text: &str) -> f64 {
+pub(super) fn width(text: &str) -> f64 {
     6.9 * text.chars().count() as f64
 }

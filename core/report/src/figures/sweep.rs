@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LINES: usize = 12;
 
 /// A setting for the horizontal axis.
-pub struct Dimension {
+pub(super) struct Dimension {
     /// Its name in file names.
     pub name: &'static str,
     /// Label of the axis.
@@ -25,7 +25,7 @@ pub struct Dimension {
 }
 
 /// Noise ratio, for runs that train on the flipped samples.
-pub const NOISE: Dimension = Dimension {
+pub(super) const NOISE: Dimension = Dimension {
     name: "noise",
     label: "wrong labels (%)",
     scale: Scale::Linear,
@@ -42,7 +42,7 @@ pub const NOISE: Dimension = Dimension {
 };
 
 /// The age λ_∞, where it is set.
-pub const LAMBDA: Dimension = Dimension {
+pub(crate) const LAMBDA: Dimension = Dimension {
     name: "lambda",
     label: "λ∞",
     scale: Scale::Linear,
@@ -51,7 +51,7 @@ pub const LAMBDA: Dimension = Dimension {
 };
 
 /// The weight μ of the balance between classes, where it is set.
-pub const MU: Dimension = Dimension {
+pub(crate) const MU: Dimension = Dimension {
     name: "mu",
     label: "μ",
     scale: Scale::Linear,
@@ -60,7 +60,7 @@ pub const MU: Dimension = Dimension {
 };
 
 /// Embedding size.
-pub const EMBEDDING: Dimension = Dimension {
+pub(crate) const EMBEDDING: Dimension = Dimension {
     name: "embedding",
     label: "embedding size",
     scale: Scale::Log,
@@ -72,7 +72,7 @@ pub const EMBEDDING: Dimension = Dimension {
 ///
 /// # Errors
 /// Why there is nothing to draw.
-pub fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Result<Vec<Chart>, String> {
+pub(super) fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> Result<Vec<Chart>, String> {
     let lines = lines(comparison, measure, dimension);
     if lines.is_empty() {
         return Err(format!("needs runs of one method with at least two values of {}", dimension.label));

@@ -4,7 +4,7 @@
 
 use crate::agreement::{self, Condition};
 use crate::figures::Figures;
-use crate::table::{Cell, Content, Mark, ReportLayout, Table};
+use crate::table::{Cell, Content, Mark, ReportLayout, ReportTable};
 use crate::{Comparison, Difference, Measure, ReportedRun, SkippedRun, Summary, differences, shared};
 use crate::{Error, Result};
 use base64::Engine;
@@ -187,7 +187,7 @@ fn counts(comparison: &Comparison) -> String {
     parts.join(" · ")
 }
 
-fn table(table: &Table) -> TableView {
+fn table(table: &ReportTable) -> TableView {
     let rows = table.rows.iter().enumerate().map(|(i, row)| {
         let mut cells = row.iter();
         RowView {

@@ -1,6 +1,6 @@
 //! LaTeX tables that need only `booktabs`.
 
-use crate::table::{Cell, Content, Mark, ReportLayout, Table};
+use crate::table::{Cell, Content, Mark, ReportLayout, ReportTable};
 use std::fmt::Write;
 
 /// One `table` for each table; needs `\usepackage{booktabs}`.
@@ -17,7 +17,7 @@ pub fn latex(layout: &ReportLayout) -> String {
     text
 }
 
-fn write_table(text: &mut String, table: &Table, number: usize, notes: &str) {
+fn write_table(text: &mut String, table: &ReportTable, number: usize, notes: &str) {
     let alignment = "r".repeat(table.columns.len() - 1);
     let titles: Vec<String> = table.columns.iter().map(|title| escaped(title)).collect();
     let _ = writeln!(text, "\\begin{{table}}[t]\n\\centering");

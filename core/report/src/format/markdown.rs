@@ -1,6 +1,6 @@
 //! Markdown tables, in the extension that common hosts support.
 
-use crate::table::{Cell, Mark, ReportLayout, Table};
+use crate::table::{Cell, Mark, ReportLayout, ReportTable};
 use std::fmt::Write;
 
 /// The tables as Markdown: best in bold, second underlined.
@@ -29,7 +29,7 @@ pub fn markdown(layout: &ReportLayout) -> String {
     text
 }
 
-fn write_table(text: &mut String, table: &Table) {
+fn write_table(text: &mut String, table: &ReportTable) {
     let titles: Vec<String> = table.columns.iter().map(|title| escaped(title)).collect();
     let _ = writeln!(text, "| {} |", titles.join(" | "));
     let lines: Vec<&str> = (0..titles.len()).map(|i| if i == 0 { "---" } else { "---:" }).collect();

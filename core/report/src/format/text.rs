@@ -1,6 +1,6 @@
 //! Tables for terminals.
 
-use crate::table::{Cell, Mark, ReportLayout, Table};
+use crate::table::{Cell, Mark, ReportLayout, ReportTable};
 use comfy_table::{Attribute, CellAlignment, presets};
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub fn text(layout: &ReportLayout, styled: bool) -> String {
     text
 }
 
-fn drawn(table: &Table, styled: bool) -> comfy_table::Table {
+fn drawn(table: &ReportTable, styled: bool) -> comfy_table::Table {
     let mut drawn = comfy_table::Table::new();
     drawn.load_style(presets::UTF8_FULL_CONDENSED).set_header(&table.columns);
     if styled {

@@ -4,8 +4,9 @@ mod holm;
 mod paired;
 mod spread;
 
-pub use holm::holm;
-pub use paired::{EXACT_SIGN_FLIPS, Test};
+pub(crate) use holm::holm;
+pub(crate) use paired::EXACT_SIGN_FLIPS;
+pub use paired::Test;
 pub use spread::Spread;
 
 #[cfg(test)]

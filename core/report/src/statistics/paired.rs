@@ -5,7 +5,7 @@ use serde::Serialize;
 use statrs::distribution::ContinuousCDF;
 
 /// Maximum number of pairs in the exact sign-flip test, whose cost doubles with each pair.
-pub const EXACT_SIGN_FLIPS: usize = 20;
+pub(crate) const EXACT_SIGN_FLIPS: usize = 20;
 
 /// A two-sided test of paired values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -31,13 +31,13 @@ impl Test {
     }
 
     /// The smallest p that this number of pairs can give, for exact tests.
-    pub fn smallest_p(self, pairs: usize) -> Option<f64> {
+    pub(crate) fn smallest_p(self, pairs: usize) -> Option<f64> {
         (self != Test::T).then(|| 2.0 / 2f64.powi(pairs as i32))
     }
 
     /// The two-sided p value. `None` if there are too few pairs, too many for the sign-flip test, or no
     /// variance for the t test.
-    pub fn p_value(self, differences: &[f64]) -> Option<f64> {
+    pub(crate) fn p_value(self, differences: &[f64]) -> Option<f64> {
         if differences.len() < 2 || differences.iter().any(|d| !d.is_finite()) {
             return None;
         }

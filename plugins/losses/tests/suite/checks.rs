@@ -5,7 +5,7 @@ use curricle_sdk::Loss;
 use tch::{Kind, Tensor};
 
 /// Classes of different sizes, one of them a single sample, one (3) absent.
-pub const LABELS: [i64; 14] = [0, 1, 1, 2, 0, 2, 2, 1, 4, 2, 0, 5, 5, 1];
+pub(crate) const LABELS: [i64; 14] = [0, 1, 1, 2, 0, 2, 2, 1, 4, 2, 0, 5, 5, 1];
 
 /// Whether the loss draws random numbers: another seed then gives another value.
 fn draws(loss: &dyn Loss) -> bool {
@@ -14,7 +14,7 @@ fn draws(loss: &dyn Loss) -> bool {
 }
 
 /// Central differences in random directions, with and without weights.
-pub fn derivatives_equal_finite_differences(loss: &dyn Loss) {
+pub(crate) fn derivatives_equal_finite_differences(loss: &dyn Loss) {
     let plain = Data::random(loss, &LABELS, 8, 2);
     let weighted = Data::random(loss, &LABELS, 8, 3).with_random_weights(3);
     for data in [plain, weighted] {
@@ -52,7 +52,7 @@ pub fn derivatives_equal_finite_differences(loss: &dyn Loss) {
 }
 
 /// Rows in another order: same loss, same gradients in that order.
-pub fn batch_order_does_not_matter(loss: &dyn Loss) {
+pub(crate) fn batch_order_does_not_matter(loss: &dyn Loss) {
     if draws(loss) {
         return; // The random draws depend on a row's position.
     }
@@ -65,7 +65,7 @@ pub fn batch_order_does_not_matter(loss: &dyn Loss) {
 }
 
 /// Classes renumbered, their tensors moved along: same loss.
-pub fn class_numbering_does_not_matter(loss: &dyn Loss) {
+pub(crate) fn class_numbering_does_not_matter(loss: &dyn Loss) {
     let data = Data::random(loss, &LABELS, 8, 5);
     let mut renamed = data.rows(&(0..data.size()).collect::<Vec<_>>());
     renamed.labels = (CLASSES - 1) - &data.labels;
@@ -80,7 +80,7 @@ pub fn class_numbering_does_not_matter(loss: &dyn Loss) {
 }
 
 /// All weights 1: exactly the loss without weights, up to rounding.
-pub fn weights_of_one_equal_no_weights(loss: &dyn Loss) {
+pub(crate) fn weights_of_one_equal_no_weights(loss: &dyn Loss) {
     let data = Data::random(loss, &LABELS, 8, 6);
     let mut ones = data.rows(&(0..data.size()).collect::<Vec<_>>());
     ones.weights = Some(Tensor::ones([data.size()], (Kind::Double, tch::Device::Cpu)));
@@ -90,7 +90,7 @@ pub fn weights_of_one_equal_no_weights(loss: &dyn Loss) {
 }
 
 /// All weights 0: loss 0, gradient 0.
-pub fn weights_of_zero_give_zero(loss: &dyn Loss) {
+pub(crate) fn weights_of_zero_give_zero(loss: &dyn Loss) {
     let mut data = Data::random(loss, &LABELS, 8, 7);
     data.weights = Some(Tensor::zeros([data.size()], (Kind::Double, tch::Device::Cpu)));
     let outcome = data.evaluate(loss);
@@ -99,7 +99,7 @@ pub fn weights_of_zero_give_zero(loss: &dyn Loss) {
 }
 
 /// One sample, one class, classes of one, one pair: finite, with a gradient.
-pub fn small_batches_are_finite_and_connected(loss: &dyn Loss) {
+pub(crate) fn small_batches_are_finite_and_connected(loss: &dyn Loss) {
     let batches: [&[i64]; 5] = [&[2], &[1, 1, 1, 1], &[0, 1, 2, 3, 4, 5], &[3, 3], &[0, 0, 1]];
     for labels in batches {
         for weighted in [false, true] {
@@ -115,7 +115,7 @@ pub fn small_batches_are_finite_and_connected(loss: &dyn Loss) {
 }
 
 /// S = ±1 within and across classes, in both precisions.
-pub fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
+pub(crate) fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
     for kind in [Kind::Float, Kind::Double] {
         let mut data = Data::random(loss, &[0, 0, 0, 1, 1, 1, 2, 2], 8, 9).to_kind(kind);
         let one = data.embeddings.get(0);
@@ -129,7 +129,7 @@ pub fn equal_and_opposite_embeddings_are_finite(loss: &dyn Loss) {
 }
 
 /// The engine passes unit vectors, but `curricle probe loss` takes any.
-pub fn long_embeddings_are_finite(loss: &dyn Loss) {
+pub(crate) fn long_embeddings_are_finite(loss: &dyn Loss) {
     for (kind, length) in [(Kind::Float, 30.0), (Kind::Double, 30.0), (Kind::Double, 0.01)] {
         let mut data = Data::random(loss, &[0, 0, 0, 1, 1, 1, 2, 2], 8, 11).to_kind(kind);
         data.embeddings *= length;
@@ -140,7 +140,7 @@ pub fn long_embeddings_are_finite(loss: &dyn Loss) {
 }
 
 /// A batch of one sample drawn several times has no pairs.
-pub fn a_repeated_sample_is_not_a_pair(loss: &dyn Loss) {
+pub(crate) fn a_repeated_sample_is_not_a_pair(loss: &dyn Loss) {
     let data = Data::random(loss, &[1, 1, 1], 8, 10);
     let mut repeated = data.rows(&[0, 0, 0]);
     let together = repeated.evaluate(loss);
@@ -158,7 +158,7 @@ pub fn a_repeated_sample_is_not_a_pair(loss: &dyn Loss) {
 }
 
 /// f32 close to f64; f16 and bf16 exactly f32 on the same rounded numbers.
-pub fn precisions_agree(loss: &dyn Loss) {
+pub(crate) fn precisions_agree(loss: &dyn Loss) {
     let data = Data::random(loss, &LABELS, 8, 11).with_random_weights(11);
     let double = data.evaluate(loss);
     let single = data.to_kind(Kind::Float);

@@ -10,13 +10,13 @@ use tch::{Device, Kind, Tensor};
 use curricle_losses as _;
 
 /// Number of training classes in the tests.
-pub const CLASSES: i64 = 6;
+pub(crate) const CLASSES: i64 = 6;
 
 /// libtorch's generator is shared by all test threads, so a seed holds only while no other thread draws.
 static GENERATOR: Mutex<()> = Mutex::new(());
 
 /// A loss by name and JSON settings.
-pub fn make(name: &str, settings: &Value) -> Box<dyn Loss> {
+pub(crate) fn make(name: &str, settings: &Value) -> Box<dyn Loss> {
     let found = registered().into_iter().find(|c| c.kind == ComponentKind::Loss && c.name == name);
     let component = found.unwrap_or_else(|| panic!("there is no loss `{name}`"));
     component.factory.loss(settings).unwrap_or_else(|e| panic!("loss `{name}` {settings}: {e}"))
@@ -24,7 +24,7 @@ pub fn make(name: &str, settings: &Value) -> Box<dyn Loss> {
 
 /// The tensors of one batch.
 #[derive(Debug)]
-pub struct Data {
+pub(crate) struct Data {
     pub embeddings: Tensor,
     pub labels: Tensor,
     pub ids: Tensor,
@@ -34,21 +34,21 @@ pub struct Data {
 
 /// Value and derivatives of a loss.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub loss: Tensor,
     pub grad: Tensor,
     pub tensor_grads: Vec<(String, Tensor)>,
 }
 
 impl Outcome {
-    pub fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         self.loss.double_value(&[])
     }
 }
 
 impl Data {
     /// A batch in f64 around class centres, with the tensors `loss` declares.
-    pub fn random(loss: &dyn Loss, labels: &[i64], dimensions: i64, seed: u64) -> Self {
+    pub(crate) fn random(loss: &dyn Loss, labels: &[i64], dimensions: i64, seed: u64) -> Self {
         let mut random = rng::stream(seed, "test batch", 0, 0);
         let size = labels.len() as i64;
         let labels = Tensor::from_slice(labels);
@@ -74,19 +74,19 @@ impl Data {
     }
 
     /// The same batch with random weights from 0.1 to 1.
-    pub fn with_random_weights(mut self, seed: u64) -> Self {
+    pub(crate) fn with_random_weights(mut self, seed: u64) -> Self {
         let mut random = rng::stream(seed, "test weights", 0, 0);
         let weights: Vec<f64> = (0..self.size()).map(|_| random.random_range(0.1..1.0)).collect();
         self.weights = Some(Tensor::from_slice(&weights));
         self
     }
 
-    pub fn size(&self) -> i64 {
+    pub(crate) fn size(&self) -> i64 {
         self.embeddings.size()[0]
     }
 
     /// The same rows in another order, or only some of them.
-    pub fn rows(&self, rows: &[i64]) -> Self {
+    pub(crate) fn rows(&self, rows: &[i64]) -> Self {
         let rows = Tensor::from_slice(rows);
         Self {
             embeddings: self.embeddings.index_select(0, &rows),
@@ -98,7 +98,7 @@ impl Data {
     }
 
     /// Everything but labels and ids in another precision.
-    pub fn to_kind(&self, kind: Kind) -> Self {
+    pub(crate) fn to_kind(&self, kind: Kind) -> Self {
         let mut data = self.rows(&(0..self.size()).collect::<Vec<_>>());
         data.embeddings = data.embeddings.to_kind(kind);
         data.weights = data.weights.map(|w| w.to_kind(kind));
@@ -107,12 +107,12 @@ impl Data {
     }
 
     /// Value and derivatives of a loss on this batch, always with the same random draws.
-    pub fn evaluate(&self, loss: &dyn Loss) -> Outcome {
+    pub(crate) fn evaluate(&self, loss: &dyn Loss) -> Outcome {
         self.evaluate_with_seed(loss, 3)
     }
 
     /// Value and derivatives of a loss on this batch, with the random draws of this seed.
-    pub fn evaluate_with_seed(&self, loss: &dyn Loss, seed: i64) -> Outcome {
+    pub(crate) fn evaluate_with_seed(&self, loss: &dyn Loss, seed: i64) -> Outcome {
         let mut log = Log::enabled();
         let outcome = self.differentiate(seed, |batch| loss.forward(batch, &mut log).unwrap());
         for (name, scalar) in log.into_scalars() {
@@ -122,7 +122,7 @@ impl Data {
     }
 
     /// Value and derivatives of a function of this batch, with the random draws of this seed.
-    pub fn differentiate(&self, seed: i64, function: impl FnOnce(&Batch) -> Tensor) -> Outcome {
+    pub(crate) fn differentiate(&self, seed: i64, function: impl FnOnce(&Batch) -> Tensor) -> Outcome {
         let embeddings = self.embeddings.copy().set_requires_grad(true);
         let mut tensors = Tensors::default();
         for (name, tensor) in &self.tensors {
@@ -161,7 +161,7 @@ fn normal(random: &mut impl Rng, shape: &[i64]) -> Tensor {
 }
 
 /// Largest difference, relative to the larger of 1 and the reference's largest element.
-pub fn difference(ours: &Tensor, reference: &Tensor) -> f64 {
+pub(crate) fn difference(ours: &Tensor, reference: &Tensor) -> f64 {
     assert_eq!(ours.size(), reference.size());
     let reference = reference.to_kind(Kind::Double);
     let scale = reference.abs().max().double_value(&[]).max(1.0);
@@ -169,6 +169,6 @@ pub fn difference(ours: &Tensor, reference: &Tensor) -> f64 {
 }
 
 /// Whether every element is a finite number.
-pub fn all_finite(tensor: &Tensor) -> bool {
+pub(crate) fn all_finite(tensor: &Tensor) -> bool {
     tensor.isfinite().all().int64_value(&[]) == 1
 }

@@ -24,7 +24,7 @@ use std::path::PathBuf;
                         repeating the run. You can therefore start the same bench several times, even on several \
                         machines that share a folder. See docs/benchmarks.md for sweeps, devices, Slurm and \
                         searches.")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
     #[command(flatten)]
@@ -81,12 +81,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     execute(args, args.load()?)
 }
 
 /// Runs the searches, then the runs with the chosen settings.
-pub fn tune(args: &Args) -> Result<()> {
+pub(crate) fn tune(args: &Args) -> Result<()> {
     let plan = args.load()?;
     if plan.searches.is_empty() {
         return Err(Error::usage(format!(

@@ -17,7 +17,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub fn best(wanted: &[&str], found: &[&str]) -> Self {
+    pub(super) fn best(wanted: &[&str], found: &[&str]) -> Self {
         let mut counts: HashMap<(String, &'static str), usize> = HashMap::new();
         for dropped in ["", "features."] {
             for name in wanted.iter().filter_map(|name| name.strip_prefix(dropped)) {
@@ -41,11 +41,11 @@ impl Mapping {
     }
 
     /// The name in the file.
-    pub fn in_file(&self, name: &str) -> Option<String> {
+    pub(crate) fn in_file(&self, name: &str) -> Option<String> {
         name.strip_prefix(self.dropped).map(|rest| format!("{}{rest}", self.prefix))
     }
 
-    pub fn finds(&self, name: &str, found: &BTreeMap<String, Tensor>) -> bool {
+    pub(super) fn finds(&self, name: &str, found: &BTreeMap<String, Tensor>) -> bool {
         self.in_file(name).is_some_and(|name| found.contains_key(&name))
     }
 }

@@ -63,12 +63,12 @@ pub(super) struct Pickle {
 
 impl Pickle {
     /// The items of the list at this index.
-    pub fn items(&self, list: usize) -> &[PickleValue] {
+    pub(super) fn items(&self, list: usize) -> &[PickleValue] {
         &self.held[list]
     }
 
     /// The keys and values of the dictionary at this index.
-    pub fn entries(&self, dict: usize) -> &[[PickleValue; 2]] {
+    pub(super) fn entries(&self, dict: usize) -> &[[PickleValue; 2]] {
         self.held[dict].as_chunks().0
     }
 }

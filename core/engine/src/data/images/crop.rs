@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 /// A region of an image and the size it is resized to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CropWindow {
+pub(super) struct CropWindow {
     /// Left edge, top edge, width and height in pixels of the image.
     pub part: [f64; 4],
     /// Whether the whole image is resized and cropped afterwards, so that pixels outside the region affect
@@ -19,7 +19,7 @@ pub struct CropWindow {
 
 impl CropWindow {
     /// A centre crop of `size` pixels after the shorter side is resized to `resize`.
-    pub fn central(bounds: (usize, usize), resize: usize, size: usize) -> Self {
+    pub(super) fn central(bounds: (usize, usize), resize: usize, size: usize) -> Self {
         let after = resized(bounds, resize);
         // Python's `round`, which torchvision uses here, prefers even numbers.
         let start = |length: usize| ((length as f64 - size as f64) / 2.0).round_ties_even();
@@ -27,7 +27,7 @@ impl CropWindow {
     }
 
     /// A random crop of `size` pixels after the shorter side is resized to `resize`.
-    pub fn random(bounds: (usize, usize), resize: usize, size: usize, rng: &mut impl Rng) -> Self {
+    pub(super) fn random(bounds: (usize, usize), resize: usize, size: usize, rng: &mut impl Rng) -> Self {
         let after = resized(bounds, resize);
         let top = rng.random_range(0..=after.1.saturating_sub(size));
         let left = rng.random_range(0..=after.0.saturating_sub(size));
@@ -36,7 +36,7 @@ impl CropWindow {
 
     /// A region of random area and aspect ratio; if none of ten attempts fits, the largest central region
     /// of an allowed aspect ratio.
-    pub fn random_resized(
+    pub(super) fn random_resized(
         (width, height): (usize, usize),
         scale: [f64; 2],
         ratio: [f64; 2],
@@ -69,7 +69,7 @@ impl CropWindow {
     }
 
     /// A region that is cropped before resizing.
-    pub fn cut(left: usize, top: usize, width: usize, height: usize, size: usize) -> Self {
+    pub(super) fn cut(left: usize, top: usize, width: usize, height: usize, size: usize) -> Self {
         Self { part: [left, top, width, height].map(|v| v as f64), whole: false, size }
     }
 
@@ -82,7 +82,7 @@ impl CropWindow {
 }
 
 /// Width and height with the shorter side resized; the longer one is rounded down.
-pub fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
+pub(super) fn resized((width, height): (usize, usize), shorter: usize) -> (usize, usize) {
     if width <= height { (shorter, shorter * height / width) } else { (shorter * width / height, shorter) }
 }
 

@@ -21,7 +21,7 @@ const MOST_PIXELS: usize = 1 << 28;
 
 /// A decoded image: three bytes per pixel, row by row.
 #[derive(Debug, Clone, Copy)]
-pub struct Pixels<'a> {
+pub(crate) struct Pixels<'a> {
     /// Width in pixels.
     pub width: usize,
     /// Height in pixels.
@@ -32,7 +32,7 @@ pub struct Pixels<'a> {
 
 /// Reads and decodes files into reused buffers.
 #[derive(Debug, Default)]
-pub struct Read {
+pub(super) struct Read {
     file: Vec<u8>,
     rgb: Vec<u8>,
 }
@@ -42,13 +42,13 @@ impl Read {
     ///
     /// If the shorter side will be reduced to `shorter`, the result may be smaller than the image in the
     /// file, but always much larger than needed.
-    pub fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
+    pub(super) fn decode(&mut self, path: &Path, shorter: Option<usize>) -> Result<Pixels<'_>> {
         self.read(path)?;
         self.decode_bytes(shorter).map_err(|message| Error::format(path, message))
     }
 
     /// Hash of a file's contents, and whether they can be decoded.
-    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+    pub(super) fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
         self.read(path)?;
         let hash = blake3::hash(&self.file);
         Ok((hash, self.decode_bytes(None).map(|_| ())))
@@ -158,7 +158,7 @@ impl Read {
 }
 
 /// Refuses empty and excessively large images.
-pub fn check_size(width: usize, height: usize) -> Result<(), String> {
+pub(crate) fn check_size(width: usize, height: usize) -> Result<(), String> {
     match width * height {
         0 => Err("has no pixels".into()),
         pixels if pixels > MOST_PIXELS => {

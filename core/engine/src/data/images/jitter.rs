@@ -14,7 +14,7 @@ pub(super) enum Change {
 }
 
 /// Applies random colour jitter to RGB pixels.
-pub fn apply(recipe: &JitterRecipe, pixels: &mut [u8], rng: &mut impl Rng) {
+pub(super) fn apply(recipe: &JitterRecipe, pixels: &mut [u8], rng: &mut impl Rng) {
     for change in draw(recipe, rng) {
         change.apply(pixels);
     }

@@ -6,7 +6,7 @@ mod jitter;
 mod resize;
 mod scaled;
 
-pub use decode::Pixels;
+pub(super) use decode::Pixels;
 
 use crate::{Error, Result};
 use crop::CropWindow;
@@ -33,7 +33,7 @@ pub enum View {
 
 /// One occurrence of a sample in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Occurrence {
+pub(super) struct Occurrence {
     /// The sample.
     pub sample: usize,
     /// How often it occurred before in this epoch.
@@ -42,7 +42,7 @@ pub struct Occurrence {
 
 /// Turns files into pixels with reused buffers; one per thread.
 #[derive(Debug, Default)]
-pub struct Pipeline {
+pub(super) struct Pipeline {
     read: Read,
     scaler: Scaler,
     /// The image after shrinking.
@@ -53,7 +53,7 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Fills `out` with an image `[3, size, size]`, read from its file unless it is cached.
-    pub fn load(
+    pub(super) fn load(
         &mut self,
         path: &Path,
         cached: Option<Pixels>,
@@ -94,17 +94,17 @@ impl Pipeline {
     }
 
     /// A whole image, shrunk so that its shorter side is at most `shrink`.
-    pub fn picture(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
+    pub(crate) fn picture(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
         picture(&mut self.read, &mut self.scaler, &mut self.reduced, path, shrink)
     }
 
     /// Hash of a file's contents, and whether they can be decoded.
-    pub fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
+    pub(super) fn examine(&mut self, path: &Path) -> Result<(blake3::Hash, Result<(), String>)> {
         self.read.examine(path)
     }
 
     /// A thumbnail: the central square of an image as `[3, side, side]`.
-    pub fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn thumbnail(&mut self, path: &Path, side: usize, out: &mut [u8]) -> Result<()> {
         let image = self.read.decode(path, Some(side))?;
         let window = CropWindow::central((image.width, image.height), side, side);
         let scaled = self.scaler.scale(&image, &window, Interpolation::Bilinear, &mut self.resized);

@@ -8,13 +8,13 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 
 /// Resizes images and crops.
 #[derive(Debug, Default)]
-pub struct Scaler {
+pub(super) struct Scaler {
     resizer: Resizer,
 }
 
 impl Scaler {
     /// Resizes a region of an image into `out`, channels last.
-    pub fn scale(
+    pub(super) fn scale(
         &mut self,
         image: &Pixels,
         window: &CropWindow,
@@ -41,7 +41,12 @@ impl Scaler {
     }
 
     /// Shrinks a whole image so that its shorter side has this length.
-    pub fn reduce<'a>(&mut self, image: &Pixels, shorter: usize, out: &'a mut Vec<u8>) -> Result<Pixels<'a>, String> {
+    pub(super) fn reduce<'a>(
+        &mut self,
+        image: &Pixels,
+        shorter: usize,
+        out: &'a mut Vec<u8>,
+    ) -> Result<Pixels<'a>, String> {
         let (width, height) = resized((image.width, image.height), shorter);
         let (source, mut target) = (source(image)?, target(width, height, out)?);
         self.resizer.resize(&source, &mut target, &options(Interpolation::Bilinear)).map_err(text)?;

@@ -11,7 +11,7 @@ use jpeg_decoder::{Decoder, PixelFormat};
 
 /// An image decoded at reduced size.
 #[derive(Debug)]
-pub struct Scaled {
+pub(super) struct Scaled {
     /// Width in pixels.
     pub width: usize,
     /// Height in pixels.
@@ -27,7 +27,7 @@ pub struct Scaled {
 ///
 /// `None` if that would not be faster, and for unusual or damaged files: the main decoder supports more
 /// formats and reports what is wrong.
-pub fn decode(file: &[u8], shorter: usize) -> Option<Scaled> {
+pub(super) fn decode(file: &[u8], shorter: usize) -> Option<Scaled> {
     let mut decoder = Decoder::new(file);
     decoder.read_info().ok()?;
     let info = decoder.info()?;

@@ -16,7 +16,7 @@ use std::path::Path;
 type NoiseLine = (u64, String, String);
 
 /// Reads the list and assigns its labels to the samples of `split`.
-pub fn read(
+pub(super) fn read(
     path: &Path,
     first_label: i64,
     labels: ListLabels,

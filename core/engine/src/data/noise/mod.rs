@@ -61,7 +61,7 @@ pub fn apply(recipe: &NoiseRecipe, split: &Split, run_seed: u64) -> Result<Noisy
 }
 
 /// Whether the recipe excludes flipped samples from training.
-pub fn removes_flipped(recipe: &NoiseRecipe) -> bool {
+pub(crate) fn removes_flipped(recipe: &NoiseRecipe) -> bool {
     match recipe {
         NoiseRecipe::None => false,
         NoiseRecipe::Uniform { remove_flipped, .. }
@@ -84,7 +84,7 @@ impl NoisyLabels {
     }
 
     /// The training set with these labels, optionally without the flipped samples.
-    pub fn training_set(&self, split: &Split, remove_flipped: bool) -> Result<NoisySplit> {
+    pub(crate) fn training_set(&self, split: &Split, remove_flipped: bool) -> Result<NoisySplit> {
         let samples: Vec<usize> = (0..split.len()).filter(|s| !(remove_flipped && self.flipped[*s])).collect();
         let labels: Vec<i64> = samples.iter().map(|s| self.labels[*s]).collect();
         let (labels, class_names) = close_gaps(&labels, &self.class_names);

@@ -9,7 +9,7 @@ use curricle_sdk::rng::stream;
 use rand::seq::SliceRandom;
 
 /// The noisy labels.
-pub fn flip(split: &Split, ratio: f64, seed: u64) -> Vec<i64> {
+pub(super) fn flip(split: &Split, ratio: f64, seed: u64) -> Vec<i64> {
     let mut labels = split.labels.clone();
     let classes = split.class_names.len();
     for (class, mut samples) in split.members().into_iter().enumerate() {

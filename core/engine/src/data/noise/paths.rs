@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// Finds samples by path. Two paths match if one is a suffix of the other, folder by folder:
 /// `/data/images/001/a.jpg` matches `001/a.jpg`, but not `b/001/a.jpg`.
-pub struct Finder<'a> {
+pub(super) struct Finder<'a> {
     /// Samples by full path.
     whole: HashMap<&'a str, usize>,
     /// Samples by path suffix; `None` if the suffix is ambiguous.
@@ -13,7 +13,7 @@ pub struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     /// A finder for samples with these paths.
-    pub fn new(paths: &'a [String]) -> Self {
+    pub(super) fn new(paths: &'a [String]) -> Self {
         let mut finder = Self { whole: HashMap::new(), ends: HashMap::new() };
         for (sample, path) in paths.iter().enumerate() {
             finder.whole.insert(path, sample);
@@ -25,7 +25,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The sample with this path, or what is wrong with the path.
-    pub fn find(&self, path: &str) -> Result<usize, &'static str> {
+    pub(super) fn find(&self, path: &str) -> Result<usize, &'static str> {
         // First assume that the listed path is the longer one, then the shorter one.
         match ends(path).find_map(|end| self.whole.get(end)) {
             Some(sample) => Ok(*sample),

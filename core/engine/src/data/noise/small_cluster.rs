@@ -19,7 +19,7 @@ use tch::{Device, Kind};
 const COMPARED: i64 = 32;
 
 /// The noisy labels; dissolved classes have no samples left.
-pub fn flip(split: &Split, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
+pub(super) fn flip(split: &Split, ratio: f64, cluster_size: usize, seed: u64) -> Result<Vec<i64>> {
     let mut labels = split.labels.clone();
     if ratio == 0.0 {
         return Ok(labels);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const LAST_TRAINING_CLASS: usize = 98;
 
 /// Lists the images in the order of the annotations.
-pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
+pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     let root = &recipe.path;
     let mut all = Vec::new();
     let single = root.join("cars_annos.mat");
@@ -34,7 +34,7 @@ pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     };
     if let Some((path, class)) = all.iter().find(|(_, class)| *class > names.len()) {
         return Err(Error::format(
-            &root,
+            root,
             format!("`{path}` has class {class}, but there are names for only {} classes", names.len()),
         ));
     }

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use std::collections::BTreeSet;
 
 /// The number of classes and images in a split.
-pub struct Counts {
+pub(super) struct Counts {
     /// `training`, `test`, …
     pub part: &'static str,
     /// Number of classes.
@@ -18,13 +18,13 @@ pub struct Counts {
 
 impl Counts {
     /// Counts over all entries.
-    pub fn all(part: &'static str, classes: usize, images: usize) -> Self {
+    pub(super) fn all(part: &'static str, classes: usize, images: usize) -> Self {
         Self { part, classes, images, belongs: |_| true }
     }
 }
 
 /// Refuses a file list that is not the complete published data set, and says what is missing.
-pub fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
+pub(super) fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
     let mut wrong = Vec::new();
     let mut compare = |counts: &Counts, entries: &[FileEntry]| {
         let entries: Vec<_> = entries.iter().filter(|entry| (counts.belongs)(entry)).collect();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Lists the images in the order of the file.
-pub fn list(recipe: &CsvRecipe) -> Result<FileList> {
+pub(super) fn list(recipe: &CsvRecipe) -> Result<FileList> {
     let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
     let folder = recipe.path.parent().unwrap_or(Path::new("."));
     let root = recipe.root.as_deref().unwrap_or(folder);

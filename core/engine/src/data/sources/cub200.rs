@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 const LAST_TRAINING_CLASS: usize = 100;
 
 /// Lists the images in the order of `images.txt`.
-pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
+pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     let folder = super::folder_with(&recipe.path, &["", "CUB_200_2011"], "images.txt")?;
     let names = ListFile::read(folder.join("classes.txt"))?;
     let (mut class_names, mut lines_of) = (BTreeMap::new(), HashMap::new());

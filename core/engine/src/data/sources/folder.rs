@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm"];
 
 /// Lists the images class by class, both sorted by name.
-pub fn list(recipe: &FolderRecipe) -> Result<FileList> {
+pub(crate) fn list(recipe: &FolderRecipe) -> Result<FileList> {
     let root = &recipe.path;
     let mut class_names = Vec::new();
     let mut entries = Vec::new();
@@ -27,7 +27,7 @@ pub fn list(recipe: &FolderRecipe) -> Result<FileList> {
     }
     if class_names.len() < 2 {
         return Err(Error::format(
-            &root,
+            root,
             format!(
                 "needs at least 2 class folders, but has {}; a class folder contains files that end in {}",
                 class_names.len(),

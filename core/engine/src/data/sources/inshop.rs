@@ -11,7 +11,7 @@ use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeMap;
 
 /// Lists the images in the order of the file.
-pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
+pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     const LIST: &str = "list_eval_partition.txt";
     let lines = ListFile::read(super::folder_with(&recipe.path, &["", "Eval", "Anno"], LIST)?.join(LIST))?;
     let mut items: BTreeMap<&str, usize> = BTreeMap::new();

@@ -4,14 +4,14 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// A text file whose errors name the line.
-pub struct ListFile {
+pub(super) struct ListFile {
     path: PathBuf,
     text: String,
 }
 
 impl ListFile {
     /// Reads a file.
-    pub fn read(path: PathBuf) -> Result<Self> {
+    pub(super) fn read(path: PathBuf) -> Result<Self> {
         let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
         // Old lists are not always UTF-8, but image paths are.
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -19,13 +19,13 @@ impl ListFile {
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The non-empty lines after the first `skipped`, with their numbers, each split into exactly `N` fields;
     /// the last field takes the rest of the line.
-    pub fn fields<const N: usize>(&self, skipped: usize) -> impl Iterator<Item = Result<(usize, [&str; N])>> {
+    pub(super) fn fields<const N: usize>(&self, skipped: usize) -> impl Iterator<Item = Result<(usize, [&str; N])>> {
         let lines = self.text.lines().enumerate().skip(skipped).filter(|(_, line)| !line.trim().is_empty());
         lines.map(move |(index, line)| {
             let mut fields = [""; N];
@@ -43,18 +43,18 @@ impl ListFile {
     }
 
     /// The first line.
-    pub fn first(&self) -> &str {
+    pub(super) fn first(&self) -> &str {
         self.text.lines().next().unwrap_or_default().trim()
     }
 
     /// Parses a positive integer.
-    pub fn number(&self, line: usize, text: &str) -> Result<usize> {
+    pub(super) fn number(&self, line: usize, text: &str) -> Result<usize> {
         let number = text.parse().ok().filter(|number| *number > 0);
         number.ok_or_else(|| self.problem(line, format!("`{text}` is not a positive integer")))
     }
 
     /// An error about a line.
-    pub fn problem(&self, line: usize, message: impl std::fmt::Display) -> Error {
+    pub(super) fn problem(&self, line: usize, message: impl std::fmt::Display) -> Error {
         Error::format(&self.path, format!("line {line}: {message}"))
     }
 }

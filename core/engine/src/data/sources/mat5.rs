@@ -15,7 +15,7 @@ const LARGEST: usize = 1 << 29;
 
 /// The contents of an array.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Array {
+pub(super) enum Array {
     /// An array of arrays.
     Cells(Vec<Array>),
     /// Structures with named fields.
@@ -28,7 +28,7 @@ pub enum Array {
 
 impl Array {
     /// The string, if it is one.
-    pub fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Array::Text(text) => Some(text),
             _ => None,
@@ -36,7 +36,7 @@ impl Array {
     }
 
     /// The number, if it is a single number.
-    pub fn number(&self) -> Option<f64> {
+    pub(super) fn number(&self) -> Option<f64> {
         match self {
             Array::Numbers(numbers) if numbers.len() == 1 => Some(numbers[0]),
             _ => None,
@@ -45,7 +45,7 @@ impl Array {
 }
 
 /// All named arrays in a file.
-pub fn parse(file: &[u8]) -> Result<Vec<(String, Array)>, String> {
+pub(super) fn parse(file: &[u8]) -> Result<Vec<(String, Array)>, String> {
     match file.get(124..128) {
         Some([_, 1, b'I', b'M']) => {}
         Some([1, _, b'M', b'I']) => return Err("was written on a big-endian machine, which is not supported".into()),
@@ -221,12 +221,12 @@ fn numbers(element: &Element, budget: &mut usize) -> Result<Vec<f64>, String> {
 
 /// Writes small files for tests.
 #[cfg(test)]
-pub mod write {
+pub(super) mod write {
     use flate2::{Compression, write::ZlibEncoder};
     use std::io::Write;
 
     /// A file with these arrays, each compressed.
-    pub fn file(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    pub(crate) fn file(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut file = vec![b' '; 124];
         file.extend([0, 1, b'I', b'M']);
         for (name, contents) in arrays {
@@ -241,7 +241,7 @@ pub mod write {
     }
 
     /// An element with its tag.
-    pub fn element(kind: u32, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn element(kind: u32, data: &[u8]) -> Vec<u8> {
         let mut bytes = kind.to_le_bytes().to_vec();
         bytes.extend((data.len() as u32).to_le_bytes());
         bytes.extend(data);
@@ -250,7 +250,7 @@ pub mod write {
     }
 
     /// Class, number of elements, and what follows the name; `named` inserts the name.
-    pub fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn contents(class: u8, count: usize, rest: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = element(6, &[class, 0, 0, 0, 0, 0, 0, 0]);
         let dimensions = [1u32.to_le_bytes(), (count as u32).to_le_bytes()].concat();
         bytes.extend(element(5, &dimensions));
@@ -265,7 +265,7 @@ pub mod write {
     }
 
     /// A UTF-16 string, as MATLAB writes it; short ones in a small element.
-    pub fn text(text: &str) -> Vec<u8> {
+    pub(crate) fn text(text: &str) -> Vec<u8> {
         let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let characters = if units.len() <= 4 {
             let mut small = 4u16.to_le_bytes().to_vec();
@@ -280,7 +280,7 @@ pub mod write {
     }
 
     /// A number in one byte.
-    pub fn number(number: u8) -> Vec<u8> {
+    pub(crate) fn number(number: u8) -> Vec<u8> {
         let mut small = 2u16.to_le_bytes().to_vec();
         small.extend(1u16.to_le_bytes());
         small.extend([number, 0, 0, 0]);
@@ -288,13 +288,13 @@ pub mod write {
     }
 
     /// A row of cells.
-    pub fn cells(cells: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn cells(cells: &[Vec<u8>]) -> Vec<u8> {
         let inner: Vec<_> = cells.iter().map(|cell| named("", cell)).collect();
         contents(1, cells.len(), &inner)
     }
 
     /// A row of structures with these fields.
-    pub fn records(fields: &[&str], records: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    pub(crate) fn records(fields: &[&str], records: &[Vec<Vec<u8>>]) -> Vec<u8> {
         let names: Vec<u8> = fields
             .iter()
             .flat_map(|name| {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// The samples of a source.
 #[derive(Debug)]
-pub enum Listed {
+pub(super) enum Listed {
     /// Images in files, not opened yet.
     Files(FileList),
     /// Samples in memory.
@@ -26,7 +26,7 @@ pub enum Listed {
 }
 
 /// Lists the samples of a source.
-pub fn list(recipe: &DataRecipe) -> Result<Listed> {
+pub(super) fn list(recipe: &DataRecipe) -> Result<Listed> {
     let files = match recipe {
         DataRecipe::Strokes(recipe) => return strokes::draw(recipe).map(Listed::Memory),
         DataRecipe::Features(recipe) => return features::read(&recipe.path).map(Listed::Memory),

@@ -11,7 +11,7 @@ use curricle_recipe::PublishedRecipe;
 use std::collections::BTreeSet;
 
 /// Lists the images in the order of the two files.
-pub fn list(recipe: &PublishedRecipe) -> Result<FileList> {
+pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     let root = super::folder_with(&recipe.path, &["", "Stanford_Online_Products"], "Ebay_train.txt")?;
     let read = |name: &str| -> Result<Vec<(usize, String)>> {
         let lines = ListFile::read(root.join(name))?;

@@ -2,7 +2,7 @@
 
 /// A point, or a difference of two.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StrokePoint {
+pub(super) struct StrokePoint {
     /// To the right.
     pub x: f32,
     /// Downwards.
@@ -11,14 +11,14 @@ pub struct StrokePoint {
 
 /// A square canvas, black where nothing was drawn.
 #[derive(Debug)]
-pub struct Canvas {
+pub(super) struct Canvas {
     size: usize,
     pixels: Vec<f32>,
 }
 
 impl Canvas {
     /// An empty canvas of `size` × `size` pixels.
-    pub fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize) -> Self {
         Self { size, pixels: vec![0.0; size * size] }
     }
 
@@ -26,7 +26,7 @@ impl Canvas {
     ///
     /// Coverage falls off linearly over one pixel at the edge of the line. Where lines overlap, the
     /// larger coverage counts, so that the pieces of a curve join smoothly.
-    pub fn line(&mut self, from: StrokePoint, to: StrokePoint, width: f32) {
+    pub(super) fn line(&mut self, from: StrokePoint, to: StrokePoint, width: f32) {
         let reach = width / 2.0 + 0.5;
         let rows = self.span(from.y.min(to.y) - reach, from.y.max(to.y) + reach);
         let columns = self.span(from.x.min(to.x) - reach, from.x.max(to.x) + reach);
@@ -47,7 +47,7 @@ impl Canvas {
     }
 
     /// The pixels as u8; fully covered ones have the value `ink`.
-    pub fn to_grey(&self, ink: f32) -> impl Iterator<Item = u8> {
+    pub(crate) fn to_grey(&self, ink: f32) -> impl Iterator<Item = u8> {
         self.pixels.iter().map(move |coverage| (coverage * ink + 0.5) as u8)
     }
 

@@ -18,13 +18,13 @@ const PIECES: usize = 12;
 
 /// A character in the square [-1, 1]².
 #[derive(Debug, Clone)]
-pub struct Character {
+pub(super) struct Character {
     strokes: Vec<Stroke>,
 }
 
 impl Character {
     /// Draws a random character of two to four strokes.
-    pub fn invent(rng: &mut impl Rng) -> Self {
+    pub(crate) fn invent(rng: &mut impl Rng) -> Self {
         let count = rng.random_range(2..=4);
         let mut strokes: Vec<Stroke> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -48,7 +48,7 @@ impl Character {
     /// The deviations at jitter 1 were chosen for difficulty only: a small convolutional network
     /// trained on 50 characters finds a correct nearest neighbour for about three quarters of the
     /// drawings of 50 others, an untrained one for less than a third.
-    pub fn redraw(&self, size: usize, jitter: f32, rng: &mut impl Rng) -> Vec<u8> {
+    pub(crate) fn redraw(&self, size: usize, jitter: f32, rng: &mut impl Rng) -> Vec<u8> {
         let mut wobble = |deviation: f32| normal(rng) * deviation * jitter;
         let hand = Hand {
             turn: wobble(0.21),

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use tch::{Kind, Tensor};
 
 /// Draws the whole data set, class by class.
-pub fn draw(recipe: &StrokesRecipe) -> Result<Split> {
+pub(super) fn draw(recipe: &StrokesRecipe) -> Result<Split> {
     let StrokesRecipe { classes, per_class, size, jitter, seed } = *recipe;
     let mut images = room_for(recipe)?;
     let pixels = size * size;

@@ -126,7 +126,7 @@ impl Optimizer {
     }
 
     /// The learning rate of each parameter group when the schedule gives `lr_factor`.
-    pub fn learning_rates(&self, lr_factor: f64) -> BTreeMap<String, f64> {
+    pub(crate) fn learning_rates(&self, lr_factor: f64) -> BTreeMap<String, f64> {
         let rate = |p: &Parameter| (p.group.clone(), self.base_lr * lr_factor * p.lr_scale);
         self.slots.iter().map(|slot| rate(&slot.parameter)).collect()
     }
