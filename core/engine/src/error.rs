@@ -100,7 +100,7 @@ impl Error {
         }
     }
 
-    /// Creates an [`Error::File`], for use with `map_err`.
+    /// A failed file operation, for use with `map_err`.
     pub fn file(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let failed = record::Error::file(action, path);
         move |source| failed(source).into()

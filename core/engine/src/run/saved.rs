@@ -145,7 +145,7 @@ impl SavedModel {
         })
     }
 
-    /// Writes the model as TorchScript, see [`Model::save_torchscript`].
+    /// Writes the model as TorchScript, see `Model::save_torchscript`.
     pub fn export_torchscript(&self, path: &Path) -> Result<()> {
         let shape = match self.layout()? {
             Layout::Images { channels, height, width } => vec![channels, height, width],

@@ -160,7 +160,7 @@ impl<'a> Trainer<'a> {
         self.meter = Meter::default();
     }
 
-    /// How far training is, for a checkpoint; [`Trainer::snapshot`] has the tensors.
+    /// How far training is, for a checkpoint; `snapshot` has the tensors.
     pub fn position(&mut self) -> TrainerPosition {
         let (epoch, step, global_step) = (self.epoch, self.step, self.global_step());
         TrainerPosition { epoch, step, global_step, meter: self.meter.save() }
