@@ -1,6 +1,6 @@
 //! Overhead of training: `cargo bench -p curricle --bench train`.
 //!
-//! Runs the program on the embedded data set and prints, as JSON lines, the time from its start to
+//! Runs the program on the built-in data set and prints, as JSON lines, the time from its start to
 //! the end of the first training step (including the evaluation of the untrained model), and the
 //! share of a step spent outside network, loss, gradients and optimiser.
 

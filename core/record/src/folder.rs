@@ -1,6 +1,7 @@
 //! The folder of one run.
 
 use crate::metrics_file::{self, Scalar};
+use crate::samples::SampleTable;
 use crate::{Error, FORMAT, Manifest, Result, RunResult, files};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -163,6 +164,11 @@ impl RunFolder {
     /// Every scalar of the run, in the order they were logged.
     pub fn read_metrics(&self) -> Result<Vec<Scalar>> {
         metrics_file::read(&self.metrics())
+    }
+
+    /// What the run found out about each training sample.
+    pub fn read_samples(&self) -> Result<SampleTable> {
+        SampleTable::read(&self.samples())
     }
 
     /// Whether a process is working on the run. Changes nothing.

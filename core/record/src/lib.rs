@@ -13,6 +13,7 @@ mod manifest;
 mod metric;
 pub mod metrics_file;
 mod result;
+pub mod samples;
 mod settings;
 mod state;
 

@@ -4,11 +4,12 @@ use crate::data::Split;
 use crate::run::FinishedRun;
 use crate::train::check_weights;
 use crate::{Error, Result};
+use curricle_record as record;
+use curricle_record::samples::SampleTable;
 use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightUpdate, guard};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
-use std::path::Path;
 use tch::Tensor;
 
 /// A round at which the schedule of λ has long reached its end.
@@ -53,7 +54,7 @@ pub(super) struct AuditWeights {
 
 /// Reads the run's weights and ξ±, and computes what is missing.
 pub(super) fn of_run(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &str) -> Result<AuditWeights> {
-    let mut table = read(&run.folder.samples(), split)?;
+    let mut table = columns(&run.folder.read_samples()?, split)?;
     let recipe = &run.experiment.recipe;
     let uniform = run.experiment.method.weights.is_uniform();
     let found = (table.remove("weight"), table.remove("xi_pos"), table.remove("xi_neg"));
@@ -113,47 +114,23 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
     Ok(update)
 }
 
-/// The numeric columns of `samples.csv`, whose rows must match those of `split`.
-fn read(path: &Path, split: &Split) -> Result<HashMap<String, Vec<f64>>> {
-    let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    columns(&text, split).map_err(|message| Error::format(path, message))
-}
-
-fn columns(text: &[u8], split: &Split) -> Result<HashMap<String, Vec<f64>>, String> {
-    let broken = |e: csv::Error| format!("is not a table of samples: {e}");
-    let mut reader = csv::Reader::from_reader(text);
-    let titles = reader.headers().map_err(broken)?.clone();
-    let place = |name: &str| titles.iter().position(|title| title == name);
-    let (path, label) = match (place("path"), place("label")) {
-        (Some(path), Some(label)) => (path, label),
-        _ => return Err("has no columns `path` and `label`".into()),
+/// Columns of numbers in the run's `samples.csv`, whose rows must be those of `split`.
+fn columns(table: &SampleTable, split: &Split) -> Result<HashMap<String, Vec<f64>>, record::Error> {
+    let (paths, labels) = (table.text("path")?, table.text("label")?);
+    let is_same = |row: usize| {
+        row < split.len()
+            && paths[row] == split.paths[row]
+            && labels[row] == split.class_names[split.labels[row] as usize]
     };
-    let wanted: Vec<_> = ["weight", "xi_pos", "xi_neg"].into_iter().filter_map(|n| Some((n, place(n)?))).collect();
-    let mut columns: HashMap<String, Vec<f64>> =
-        wanted.iter().map(|(name, _)| (name.to_string(), Vec::new())).collect();
-    let mut rows = 0;
-    for (row, record) in reader.records().enumerate() {
-        let record = record.map_err(broken)?;
-        rows += 1;
-        let fits = row < split.len()
-            && record[path] == split.paths[row]
-            && record[label] == split.class_names[split.labels[row] as usize];
-        if !fits {
-            return Err(format!("line {} does not match the training set", row + 2));
-        }
-        for (name, place) in &wanted {
-            let value: f64 =
-                record[*place].parse().map_err(|_| format!("line {}: `{name}` is not a number", row + 2))?;
-            if let Some(column) = columns.get_mut(*name) {
-                column.push(value);
-            }
-        }
+    if let Some(row) = (0..table.len()).find(|row| !is_same(*row)) {
+        return Err(table.wrong(format!("line {} belongs to other data", row + 2)));
     }
-    if rows == split.len() {
-        Ok(columns)
-    } else {
-        Err(format!("has rows for only {rows} of {} training samples", split.len()))
+    if table.len() != split.len() {
+        let (found, wanted) = (table.len(), split.len());
+        return Err(table.wrong(format!("has {found} samples, but the training set has {wanted}")));
     }
+    let wanted = ["weight", "xi_pos", "xi_neg"].into_iter().filter(|name| table.has(name));
+    wanted.map(|name| Ok((name.to_string(), table.numbers(name)?))).collect()
 }
 
 #[cfg(test)]
@@ -162,20 +139,27 @@ mod tests {
     use crate::data::split::numbered;
 
     #[test]
-    fn columns_are_read_and_mismatched_data_is_refused() {
+    fn columns_are_read_and_other_data_is_refused() {
         let split = numbered(&[0, 1]);
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let path = folder.path().join("samples.csv");
+            std::fs::write(&path, text).unwrap();
+            columns(&SampleTable::read(&path).unwrap(), &split).map_err(|error| error.to_string())
+        };
         let text = "sample,path,label,weight,xi_pos\n0,folder/0.jpg,class 0,1,0.5\n1,folder/1.jpg,class 1,0.25,2\n";
-        let read = columns(text.as_bytes(), &split).unwrap();
-        assert_eq!((&read["weight"], &read["xi_pos"]), (&vec![1.0, 0.25], &vec![0.5, 2.0]));
-        assert!(!read.contains_key("xi_neg"));
-        for (changed, said) in [
-            (text.replace("folder/1", "folder/2"), "line 3 does not match the training set"),
-            (text.replace("class 1", "class 0"), "line 3 does not match the training set"),
+        let good = read(text).unwrap();
+        assert_eq!((&good["weight"], &good["xi_pos"]), (&vec![1.0, 0.25], &vec![0.5, 2.0]));
+        assert!(!good.contains_key("xi_neg"));
+        for (changed, message) in [
+            (text.replace("folder/1", "folder/2"), "line 3 belongs to other data"),
+            (text.replace("class 1", "class 0"), "line 3 belongs to other data"),
             (text.replace("0.25", "much"), "line 3: `weight` is not a number"),
-            (text.replace("path", "file"), "has no columns `path` and `label`"),
-            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has rows for only 1 of 2 training samples"),
+            (text.replace("path", "file"), "has no column `path`"),
+            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has 1 samples, but the training set has 2"),
         ] {
-            assert_eq!(columns(changed.as_bytes(), &split).unwrap_err(), said);
+            let found = read(&changed).unwrap_err();
+            assert!(found.ends_with(message), "{found}");
         }
     }
 }

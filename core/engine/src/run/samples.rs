@@ -1,9 +1,9 @@
-//! `samples.csv`: the final weight, nearest class and noise mask of each training sample.
+//! The rows of `samples.csv`.
 
+use crate::Result;
 use crate::data::noise::NoisySplit;
 use crate::train::noise_report::is_suspected;
-use crate::{Error, Result};
-use curricle_record::files;
+use curricle_record::samples::{self, SampleRow};
 use std::path::Path;
 use tch::{Device, Kind, Tensor};
 
@@ -20,27 +20,18 @@ pub(super) fn write(
 ) -> Result<()> {
     let split = &training.split;
     let nearest = nearest_classes(embeddings, &split.labels, weights, split.class_names.len());
-    let failed = |e: csv::Error| Error::encode("`samples.csv`")(e);
-    let mut table = csv::Writer::from_writer(Vec::new());
-    let mut header = vec!["sample", "path", "label", "weight"];
-    header.extend(columns.iter().map(|(name, _)| name.as_str()));
-    header.extend(["suspected", "nearest_class", "flipped"]);
-    table.write_record(&header).map_err(failed)?;
-    for row in 0..split.len() {
-        let class = |label: i64| split.class_names[label as usize].clone();
-        let mut record = vec![
-            training.samples[row].to_string(),
-            split.paths[row].clone(),
-            class(split.labels[row]),
-            weights[row].to_string(),
-        ];
-        record.extend(columns.iter().map(|(_, values)| values[row].to_string()));
-        let suspected = is_suspected(weights[row]);
-        record.extend([suspected.to_string(), class(nearest[row]), training.flipped[row].to_string()]);
-        table.write_record(&record).map_err(failed)?;
-    }
-    let bytes = table.into_inner().map_err(|e| Error::encode("`samples.csv`")(e.to_string()))?;
-    Ok(files::write(path, &bytes)?)
+    let class = |label: i64| split.class_names[label as usize].clone();
+    let row = |row: usize| SampleRow {
+        sample: training.samples[row],
+        path: split.paths[row].clone(),
+        label: class(split.labels[row]),
+        weight: weights[row],
+        suspected: is_suspected(weights[row]),
+        nearest_class: class(nearest[row]),
+        flipped: training.flipped[row],
+    };
+    let rows: Vec<_> = (0..split.len()).map(row).collect();
+    Ok(samples::write(path, &rows, columns)?)
 }
 
 /// For each sample the class with the most similar weighted mean (cosine). The sample itself is

@@ -1,5 +1,6 @@
 //! The training loop: trainer, optimisers, schedules, loss scaling and sample weights.
 
+mod checks;
 pub mod components;
 pub(crate) mod groups;
 pub mod loss_scale;
@@ -11,7 +12,7 @@ mod snapshot;
 mod trainer;
 pub mod weighting;
 
+pub(crate) use checks::{check_batches, check_loss};
 pub use components::Declared;
 pub use trainer::{EpochEnd, StepReport, Trainer, TrainerPosition, TrainingSet};
-pub(crate) use trainer::{check_batches, check_loss};
 pub(crate) use weighting::check as check_weights;

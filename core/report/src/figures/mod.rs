@@ -7,8 +7,8 @@ mod history;
 mod svg;
 mod sweep;
 
+use crate::Result;
 use crate::{Comparison, Measure, ReportedRun, Summary};
-use crate::{Error, Result};
 use curricle_record::{self as record, RunFolder, files};
 use histogram::WeightHistogram;
 use history::History;
@@ -163,19 +163,9 @@ pub(crate) fn slug(text: &str) -> String {
 fn weights(runs: &[&ReportedRun]) -> Result<WeightHistogram> {
     let mut weights = WeightHistogram::default();
     for run in runs {
-        let path = RunFolder::new(&run.folder).samples();
-        let failed = |message: String| Error::from(record::Error::format(&path, message));
-        let mut table = csv::Reader::from_path(&path).map_err(|e| failed(e.to_string()))?;
-        let titles = table.headers().map_err(|e| failed(e.to_string()))?.clone();
-        let column = |name: &str| {
-            titles.iter().position(|title| title == name).ok_or_else(|| failed(format!("has no column `{name}`")))
-        };
-        let (weight, flipped) = (column("weight")?, column("flipped")?);
-        for record in table.records() {
-            let record = record.map_err(|e| failed(e.to_string()))?;
-            let value = record.get(weight).and_then(|text| text.parse::<f64>().ok());
-            let value = value.ok_or_else(|| failed("has a weight that is not a number".into()))?;
-            if record.get(flipped) == Some("true") { weights.noisy.push(value) } else { weights.clean.push(value) }
+        let table = RunFolder::new(&run.folder).read_samples()?;
+        for (weight, flipped) in table.numbers("weight")?.into_iter().zip(table.flags("flipped")?) {
+            if flipped { weights.noisy.push(weight) } else { weights.clean.push(weight) }
         }
     }
     Ok(weights)

@@ -31,7 +31,7 @@
 //! # assert!((gradient(ours) - gradient(expected)).abs().max().double_value(&[]) < 1e-12);
 //! ```
 //!
-//! The value and the gradient may come from anywhere, also from operations of your own: [`with_gradients`] joins
+//! The value and the gradient may come from anywhere, also from operations of your own: [`with_gradients()`] joins
 //! them into one differentiable scalar. C++ plugins have the same function as `curricle::with_gradients`.
 
 mod distances;
