@@ -3,6 +3,7 @@
 use crate::metrics_file::{self, Scalar};
 use crate::samples::SampleTable;
 use crate::{Error, FORMAT, Manifest, Result, RunResult, files};
+use serde_json::Value;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -159,6 +160,13 @@ impl RunFolder {
             )),
             _ => Ok(manifest),
         }
+    }
+
+    /// The settings in the run's resolved recipe.
+    pub fn read_settings(&self) -> Result<Value> {
+        let path = self.recipe();
+        let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+        toml::from_str(&text).map_err(|e| Error::format(&path, format!("invalid TOML: {}", e.message())))
     }
 
     /// Every scalar of the run, in the order they were logged.

@@ -140,7 +140,7 @@ fn walk(folder: &Path, seen: &mut BTreeSet<PathBuf>, runs: &mut Vec<PathBuf>) ->
 
 fn read(folder: &Path) -> Result<ReportedRun, Box<SkippedRun>> {
     let files = RunFolder::new(folder);
-    let settings = settings(&files.recipe());
+    let settings = files.read_settings();
     let place = settings.as_ref().ok().map(|settings| {
         let word = |path| setting(settings, path).and_then(Value::as_str).unwrap_or_default();
         let method = match word("method") {
@@ -168,9 +168,4 @@ fn read(folder: &Path) -> Result<ReportedRun, Box<SkippedRun>> {
     let method = result.method.clone().unwrap_or_else(|| default_method(&result.loss, &result.weights));
     let case = result.case.clone().unwrap_or_default();
     Ok(ReportedRun { folder: folder.into(), method, case, settings, result, manifest })
-}
-
-fn settings(path: &Path) -> Result<Value> {
-    let text = std::fs::read_to_string(path).map_err(record::Error::file("read", path))?;
-    toml::from_str(&text).map_err(|e| record::Error::format(path, format!("invalid TOML: {}", e.message())).into())
 }

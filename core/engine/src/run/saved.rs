@@ -60,9 +60,8 @@ impl SavedModel {
                 folder.path().display()
             )));
         }
-        let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
-        let recipe: Recipe =
-            toml::from_str(&text).map_err(|e| Error::format(path, format!("cannot be parsed: {}", e.message())))?;
+        let recipe: Recipe = serde_json::from_value(folder.read_settings()?)
+            .map_err(|e| Error::format(path, format!("is not a resolved recipe: {e}")))?;
         let trained = folder.model();
         let file = file.or(trained.exists().then_some(trained.as_path()));
         let tensors = if let Some(file) = file {
