@@ -126,7 +126,7 @@ impl IntoIterator for Table {
 
 impl Node {
     /// Where a setting was written; for a default, where the innermost table around it selects its variant.
-    pub(crate) fn origin_of(&self, path: &str) -> Origin {
+    pub fn origin_of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
             match self.find(path) {

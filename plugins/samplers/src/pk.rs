@@ -51,8 +51,8 @@ impl Sampler for Pk {
         let mut rng = rng::stream(epoch.seed, "sampler pk", epoch.epoch, 0);
         let count = epoch.labels.len().div_ceil(classes.saturating_mul(self.per_class));
         let batches = (0..count).map(|_| {
-            let drawn = shuffled_pool.hand(classes, &mut rng);
-            drawn.into_iter().flat_map(|class| samples[class].hand(self.per_class, &mut rng)).collect()
+            let drawn = shuffled_pool.draw(classes, &mut rng);
+            drawn.into_iter().flat_map(|class| samples[class].draw(self.per_class, &mut rng)).collect()
         });
         Ok(batches.collect())
     }

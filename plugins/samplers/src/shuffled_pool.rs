@@ -7,15 +7,15 @@ use curricle_sdk::rand::seq::SliceRandom;
 /// two items differ by at most one.
 #[derive(Debug)]
 pub(crate) struct ShuffledPool<T> {
-    cards: Vec<T>,
+    items: Vec<T>,
     next: usize,
 }
 
 impl<T: Copy + PartialEq> ShuffledPool<T> {
     /// A pool of these items, which the first draw shuffles.
-    pub(crate) fn new(cards: Vec<T>) -> Self {
-        let next = cards.len();
-        Self { cards, next }
+    pub(crate) fn new(items: Vec<T>) -> Self {
+        let next = items.len();
+        Self { items, next }
     }
 
     /// Draws `count` items; none if the pool is empty.
@@ -23,19 +23,19 @@ impl<T: Copy + PartialEq> ShuffledPool<T> {
     /// Within one draw, too, the counts of any two items differ by at most one: if the pool runs out during a
     /// draw, the items already drawn go to the end of the reshuffled pool. A draw no larger than the pool
     /// therefore has no duplicates.
-    pub(crate) fn hand(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
-        let mut hand = Vec::with_capacity(count);
-        while hand.len() < count && !self.cards.is_empty() {
-            if self.next == self.cards.len() {
-                self.cards.shuffle(rng);
-                self.cards.sort_by_cached_key(|card| hand.iter().filter(|held| *held == card).count());
+    pub(crate) fn draw(&mut self, count: usize, rng: &mut impl Rng) -> Vec<T> {
+        let mut draw = Vec::with_capacity(count);
+        while draw.len() < count && !self.items.is_empty() {
+            if self.next == self.items.len() {
+                self.items.shuffle(rng);
+                self.items.sort_by_cached_key(|card| draw.iter().filter(|held| *held == card).count());
                 self.next = 0;
             }
-            let taken = (count - hand.len()).min(self.cards.len() - self.next);
-            hand.extend_from_slice(&self.cards[self.next..self.next + taken]);
+            let taken = (count - draw.len()).min(self.items.len() - self.next);
+            draw.extend_from_slice(&self.items[self.next..self.next + taken]);
             self.next += taken;
         }
-        hand
+        draw
     }
 }
 
@@ -45,9 +45,9 @@ mod tests {
     use curricle_sdk::rng::stream;
     use proptest::prelude::*;
 
-    fn spread(cards: &[usize], size: usize) -> usize {
+    fn spread(items: &[usize], size: usize) -> usize {
         let mut counts = vec![0; size];
-        cards.iter().for_each(|card| counts[*card] += 1);
+        items.iter().for_each(|card| counts[*card] += 1);
         counts.iter().max().unwrap() - counts.iter().min().unwrap()
     }
 
@@ -58,10 +58,10 @@ mod tests {
             let mut rng = stream(7, "deck", 0, 0);
             let mut drawn = Vec::new();
             for count in hands {
-                let hand = pool.hand(count, &mut rng);
-                prop_assert_eq!(hand.len(), count);
-                prop_assert!(spread(&hand, size) <= 1, "{:?}", hand);
-                drawn.extend(hand);
+                let draw = pool.draw(count, &mut rng);
+                prop_assert_eq!(draw.len(), count);
+                prop_assert!(spread(&draw, size) <= 1, "{:?}", draw);
+                drawn.extend(draw);
                 prop_assert!(spread(&drawn, size) <= 1);
             }
         }
@@ -69,6 +69,6 @@ mod tests {
 
     #[test]
     fn an_empty_pool_gives_an_empty_draw() {
-        assert_eq!(ShuffledPool::<i64>::new(Vec::new()).hand(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
+        assert_eq!(ShuffledPool::<i64>::new(Vec::new()).draw(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
     }
 }

@@ -70,9 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn show(report: &DataReport) -> Result<()> {
     let mut table = output::table(&["split", "classes", "samples", "smallest class", "largest class"]);
-    for part in &report.parts {
-        let numbers = [part.classes, part.samples, part.smallest_class, part.largest_class];
-        table.add_row([part.part.to_string()].into_iter().chain(numbers.map(|n| n.to_string())));
+    for split in &report.splits {
+        let numbers = [split.classes, split.samples, split.smallest_class, split.largest_class];
+        table.add_row([split.split.to_string()].into_iter().chain(numbers.map(|n| n.to_string())));
     }
     let mut text = format!("{table}\n");
     for bad in report.bad.iter().take(SHOWN) {

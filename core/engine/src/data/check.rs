@@ -17,7 +17,8 @@ pub struct DataReport {
     /// The folder of the images; `None` if samples are not files.
     pub root: Option<PathBuf>,
     /// The splits.
-    pub parts: Vec<SplitReport>,
+    #[serde(rename = "parts")]
+    pub splits: Vec<SplitReport>,
     /// Number of files checked.
     pub files: usize,
     /// Files that cannot be used.
@@ -28,7 +29,8 @@ pub struct DataReport {
 #[derive(Debug, Serialize)]
 pub struct SplitReport {
     /// `train`, `test`, or `query` and `gallery`.
-    pub part: &'static str,
+    #[serde(rename = "part")]
+    pub split: &'static str,
     /// Number of classes.
     pub classes: usize,
     /// Number of samples.
@@ -41,21 +43,21 @@ pub struct SplitReport {
 
 /// Lists a data set and decodes each of its files. `begin` receives their number, `seen` is called after each.
 pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + Sync)) -> Result<DataReport> {
-    let catalogue = match sources::list(recipe)? {
-        Listed::Files(catalogue) => catalogue,
+    let list = match sources::list(recipe)? {
+        Listed::Files(list) => list,
         Listed::Memory(whole) => {
             let (train, test) = class_split::by_class(&whole)?;
             let sizes = |part: &Split| part.class_sizes();
-            let parts = vec![part("train", &sizes(&train)), part("test", &sizes(&test))];
-            return Ok(DataReport { root: None, parts, files: 0, bad: Vec::new() });
+            let splits = vec![report("train", &sizes(&train)), report("test", &sizes(&test))];
+            return Ok(DataReport { root: None, splits, files: 0, bad: Vec::new() });
         }
     };
-    let paths = catalogue.files();
+    let paths = list.files();
     begin(paths.len());
-    let findings = inspect(&catalogue.root, &paths, CheckLevel::Uncached, seen);
+    let findings = inspect(&list.root, &paths, CheckLevel::Uncached, seen);
     let bad = paths.iter().zip(findings).filter_map(|(path, finding)| Some(skipped(path, finding.err()?)));
     let bad = bad.collect();
-    Ok(DataReport { parts: parts(&catalogue), files: paths.len(), bad, root: Some(catalogue.root) })
+    Ok(DataReport { splits: splits(&list), files: paths.len(), bad, root: Some(list.root) })
 }
 
 /// A file of the data set and what is wrong with it.
@@ -68,25 +70,25 @@ pub(super) fn skipped(path: &str, error: Error) -> SkippedFile {
     SkippedFile { path: path.to_string(), problem }
 }
 
-fn parts(catalogue: &FileList) -> Vec<SplitReport> {
+fn splits(list: &FileList) -> Vec<SplitReport> {
     let sizes = |entries: &mut dyn Iterator<Item = &FileEntry>| {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         entries.for_each(|entry| *sizes.entry(entry.class).or_default() += 1);
         sizes.into_values().collect::<Vec<_>>()
     };
-    let mut parts = vec![part("train", &sizes(&mut catalogue.train.iter()))];
-    if catalogue.test.iter().any(|entry| entry.query) {
-        parts.push(part("query", &sizes(&mut catalogue.test.iter().filter(|entry| entry.query))));
-        parts.push(part("gallery", &sizes(&mut catalogue.test.iter().filter(|entry| !entry.query))));
+    let mut splits = vec![report("train", &sizes(&mut list.train.iter()))];
+    if list.test.iter().any(|entry| entry.query) {
+        splits.push(report("query", &sizes(&mut list.test.iter().filter(|entry| entry.query))));
+        splits.push(report("gallery", &sizes(&mut list.test.iter().filter(|entry| !entry.query))));
     } else {
-        parts.push(part("test", &sizes(&mut catalogue.test.iter())));
+        splits.push(report("test", &sizes(&mut list.test.iter())));
     }
-    parts
+    splits
 }
 
-fn part(part: &'static str, sizes: &[usize]) -> SplitReport {
+fn report(split: &'static str, sizes: &[usize]) -> SplitReport {
     SplitReport {
-        part,
+        split,
         classes: sizes.len(),
         samples: sizes.iter().sum(),
         smallest_class: sizes.iter().copied().min().unwrap_or(0),

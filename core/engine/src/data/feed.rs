@@ -95,7 +95,7 @@ struct Prefetcher {
     /// Batches not started yet.
     waiting: VecDeque<Vec<Occurrence>>,
     /// Batches in progress, in order.
-    begun: VecDeque<Arc<BatchBuffer>>,
+    in_progress: VecDeque<Arc<BatchBuffer>>,
     /// `None` shuts the workers down.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -123,7 +123,7 @@ impl Prefetcher {
         let threads = (0..rayon::current_num_threads().min(most)).map(|_| work()).collect::<std::io::Result<_>>();
         let threads = threads.map_err(|e| Error::Failed(format!("cannot start image workers: {e}")))?;
         let files = files.clone();
-        let mut prefetcher = Self { files, device, waiting, begun: VecDeque::new(), jobs: Some(jobs), threads };
+        let mut prefetcher = Self { files, device, waiting, in_progress: VecDeque::new(), jobs: Some(jobs), threads };
         for _ in 0..AHEAD {
             prefetcher.begin()?;
         }
@@ -138,13 +138,13 @@ impl Prefetcher {
             // The workers receive until the sender is dropped.
             let _ = jobs.send(Job { visit, slot, buffer: buffer.clone() });
         }
-        self.begun.push_back(buffer);
+        self.in_progress.push_back(buffer);
         Ok(())
     }
 
     fn next(&mut self) -> Result<Tensor> {
         self.begin()?;
-        let buffer = self.begun.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
+        let buffer = self.in_progress.pop_front().ok_or_else(|| Error::Failed("there are no more batches".into()))?;
         buffer.finish()?;
         if self.device == Device::Cpu {
             return Ok(buffer.batch.shallow_clone());
@@ -157,7 +157,7 @@ impl Prefetcher {
 impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.jobs = None;
-        self.begun.iter().for_each(|buffer| buffer.give_up());
+        self.in_progress.iter().for_each(|buffer| buffer.cancel());
         for thread in self.threads.drain(..) {
             // Workers do not panic: their work is guarded.
             let _ = thread.join();
@@ -257,7 +257,7 @@ impl BatchBuffer {
         lock(&self.state).wanted
     }
 
-    fn give_up(&self) {
+    fn cancel(&self) {
         lock(&self.state).wanted = false;
     }
 

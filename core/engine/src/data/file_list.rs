@@ -188,7 +188,7 @@ fn tidy(path: &str) -> Cow<'_, str> {
 }
 
 /// Images without a split, every one of which must be readable.
-pub(crate) fn part_of(
+pub(crate) fn open_unsplit(
     root: &Path,
     entries: &[FileEntry],
     class_names: &[String],

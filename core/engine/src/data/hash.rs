@@ -8,7 +8,7 @@ use tch::{Device, Kind};
 const BLOCK: i64 = 1 << 22;
 
 /// Hash of the inputs, labels and class names of some splits, and of the query flags.
-pub(crate) fn of_parts(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
+pub(crate) fn of_splits(parts: &[&Split], query: Option<&[bool]>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for split in parts {
         add_part(&mut hasher, split).map_err(|e| Error::Torch { during: "hashing the data set", source: e.into() })?;
@@ -73,7 +73,7 @@ mod tests {
         let hash = |change: fn(&mut Split)| {
             let mut split = numbered(&[0, 0, 1, 1]);
             change(&mut split);
-            of_parts(&[&split], None).unwrap()
+            of_splits(&[&split], None).unwrap()
         };
         let base = hash(|_| ());
         assert_eq!(base, hash(|split| split.paths[0] = "elsewhere".into()));
@@ -88,9 +88,9 @@ mod tests {
         let mut split = numbered(&[0, 0]);
         let features = tch::Tensor::zeros([2, 1_500_000], (Kind::Float, Device::Cpu));
         split.inputs = Inputs::Features(features.copy());
-        let before = of_parts(&[&split], None).unwrap();
+        let before = of_splits(&[&split], None).unwrap();
         let _ = features.get(1).narrow(0, 1_499_999, 1).fill_(1.0);
         split.inputs = Inputs::Features(features);
-        assert_ne!(before, of_parts(&[&split], None).unwrap());
+        assert_ne!(before, of_splits(&[&split], None).unwrap());
     }
 }

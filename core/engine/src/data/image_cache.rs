@@ -133,7 +133,7 @@ fn fill(path: &Path, folder: &Path, files: &[&HashedFile], shrink: Option<usize>
     out.seek(SeekFrom::Start(offset)).map_err(|e| full(0, 0, e))?;
     for chunk in files.chunks(CHUNK) {
         let decode = |pipeline: &mut Pipeline, place: &&HashedFile| {
-            let image = pipeline.picture(&place.path, shrink)?;
+            let image = pipeline.whole_image(&place.path, shrink)?;
             Ok((place.hash, image.width, image.height, image.rgb.to_vec()))
         };
         let images = chunk.par_iter().map_init(Pipeline::default, decode).collect::<Result<Vec<_>>>()?;
@@ -186,7 +186,7 @@ mod tests {
             for place in &files {
                 let mut pipeline = Pipeline::default();
                 let (ours, theirs) =
-                    (image_cache.get(&place.hash).unwrap(), pipeline.picture(&place.path, shrink).unwrap());
+                    (image_cache.get(&place.hash).unwrap(), pipeline.whole_image(&place.path, shrink).unwrap());
                 assert_eq!((ours.width, ours.height), (theirs.width, theirs.height));
                 assert_eq!(ours.rgb, theirs.rgb);
             }

@@ -1,6 +1,6 @@
 //! Images to embed: from any folder or list, without training on them.
 
-use super::file_list::{FileEntry, part_of};
+use super::file_list::{FileEntry, open_unsplit};
 use super::sources::folder;
 use super::{Inputs, Split, columns};
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ pub(crate) fn find_images(path: &Path, images: &ImagesRecipe) -> Result<LooseIma
         return Err(Error::format(path, "contains no images"));
     }
     let root = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-    let Split { inputs, labels, class_names, paths } = part_of(root, &list.entries, &list.class_names, images)?;
+    let Split { inputs, labels, class_names, paths } = open_unsplit(root, &list.entries, &list.class_names, images)?;
     Ok(LooseImages { inputs, paths, labels: list.labelled.then_some(labels), class_names })
 }
 

@@ -53,7 +53,7 @@ pub struct Dataset {
 
 impl Dataset {
     fn new(train: Split, test: Split, query: Option<Vec<bool>>) -> Result<Self> {
-        let hash = hash::of_parts(&[&train, &test], query.as_deref())?;
+        let hash = hash::of_splits(&[&train, &test], query.as_deref())?;
         Ok(Self { train, test, query, hash, skipped: Vec::new() })
     }
 

@@ -44,7 +44,11 @@ impl Wanted {
             (Wanted::Folder, _, false) => format!("there is no folder `{shown}`"),
             (Wanted::File, _, false) => format!("there is no file `{shown}`"),
         };
-        let help = format!("paths are relative to the recipe that names them; or use `--set {setting}=PATH`");
+        let place = written.tree.origin_of(setting);
+        let help = match place.place() {
+            Some(place) if place.source.is_argument => "paths in `--set` are relative to the current folder".into(),
+            _ => format!("paths are relative to the recipe that names them; or use `--set {setting}=PATH`"),
+        };
         Some(written.problem(setting, message).label("not found").help(help))
     }
 }

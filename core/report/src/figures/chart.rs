@@ -95,7 +95,7 @@ impl Chart {
             };
             for (i, (point, place)) in series.points.iter().zip(&points).enumerate() {
                 if few(i) {
-                    svg.marker(*place, series.style, &told(&series.name, &x, point));
+                    svg.marker(*place, series.style, &tooltip(&series.name, &x, point));
                 }
             }
             svg.end();
@@ -183,7 +183,7 @@ fn band(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &ChartAxis) {
     }
 }
 
-fn told(name: &str, x: &ChartAxis, point: &ChartPoint) -> String {
+fn tooltip(name: &str, x: &ChartAxis, point: &ChartPoint) -> String {
     let interval =
         point.interval.map_or_else(String::new, |[low, high]| format!(" ({} – {})", short(low), short(high)));
     format!("{name} at {}: {}{interval}", x.label(point.x), short(point.y))

@@ -241,7 +241,7 @@ fn method_differences(comparison: &Comparison) -> Vec<DifferenceView> {
         None => first(method),
     };
     let recipes: Vec<_> = comparison.methods.iter().filter_map(|m| Some((m.as_str(), &recipe(m)?.settings))).collect();
-    told(differences(&recipes), comparison.methods.len())
+    difference_views(differences(&recipes), comparison.methods.len())
 }
 
 fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
@@ -254,11 +254,11 @@ fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
         None => comparison.of_case(case).first().copied(),
     };
     let recipes: Vec<_> = comparison.cases.iter().filter_map(|c| Some((c.as_str(), &recipe(c)?.settings))).collect();
-    told(differences(&recipes), comparison.cases.len())
+    difference_views(differences(&recipes), comparison.cases.len())
 }
 
 /// Which methods or cases have each value; a majority is shown as `all others`.
-fn told(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
+fn difference_views(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
     let view = |difference: Difference| {
         let total: usize = difference.values.iter().map(|(_, who)| who.len()).sum();
         let value = |(value, who): (String, Vec<String>)| {

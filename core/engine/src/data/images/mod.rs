@@ -65,7 +65,7 @@ impl Pipeline {
         let Self { read, scaler, reduced, resized } = self;
         let image = match cached {
             Some(image) => image,
-            None => picture(read, scaler, reduced, path, settings.shrink)?,
+            None => decode_shrunk(read, scaler, reduced, path, settings.shrink)?,
         };
         let bounds = (image.width, image.height);
         let (size, resize) = (settings.size, settings.resize());
@@ -94,8 +94,8 @@ impl Pipeline {
     }
 
     /// A whole image, shrunk so that its shorter side is at most `shrink`.
-    pub(crate) fn picture(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
-        picture(&mut self.read, &mut self.scaler, &mut self.reduced, path, shrink)
+    pub(crate) fn whole_image(&mut self, path: &Path, shrink: Option<usize>) -> Result<Pixels<'_>> {
+        decode_shrunk(&mut self.read, &mut self.scaler, &mut self.reduced, path, shrink)
     }
 
     /// Hash of a file's contents, and whether they can be decoded.
@@ -114,7 +114,7 @@ impl Pipeline {
     }
 }
 
-fn picture<'a>(
+fn decode_shrunk<'a>(
     read: &'a mut Read,
     scaler: &mut Scaler,
     reduced: &'a mut Vec<u8>,

@@ -66,7 +66,7 @@ fn images_that_will_be_shrunk_are_decoded_at_reduced_size() {
             assert_eq!([scaled.width, scaled.height], size.map(|side| side / divisor), "{name} {shorter}");
         }
         let mut pipeline = Pipeline::default();
-        let ours = pipeline.picture(&path, Some(11)).unwrap();
+        let ours = pipeline.whole_image(&path, Some(11)).unwrap();
         let expected = golden.tensor(&format!("reduced.{name}")).unwrap();
         assert_eq!([ours.height, ours.width, 3], expected.shape(), "{name}");
         let (largest, mean) = difference(ours.rgb, expected.data());

@@ -40,13 +40,13 @@ pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     }
     let entries = all.into_iter().map(|(path, class)| FileEntry { path, class: class - 1, query: false });
     let (train, test) = entries.partition(|entry| entry.class < LAST_TRAINING_CLASS);
-    let catalogue = FileList { root: root.clone(), class_names: names, train, test };
+    let list = FileList { root: root.clone(), class_names: names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 98, 8054);
         let test = Counts::all("test", 98, 8131);
-        counts::check(&catalogue, "Cars-196", &train, &[test])?;
+        counts::check(&list, "Cars-196", &train, &[test])?;
     }
-    Ok(catalogue)
+    Ok(list)
 }
 
 /// An annotation file, in the root folder or in `devkit`.

@@ -24,7 +24,7 @@ impl Counts {
 }
 
 /// Refuses a file list that is not the complete published data set, and says what is missing.
-pub(super) fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
+pub(super) fn check(list: &FileList, set: &str, train: &Counts, test: &[Counts]) -> Result<()> {
     let mut wrong = Vec::new();
     let mut compare = |counts: &Counts, entries: &[FileEntry]| {
         let entries: Vec<_> = entries.iter().filter(|entry| (counts.belongs)(entry)).collect();
@@ -35,13 +35,13 @@ pub(super) fn check(catalogue: &FileList, set: &str, train: &Counts, test: &[Cou
             }
         }
     };
-    compare(train, &catalogue.train);
-    test.iter().for_each(|counts| compare(counts, &catalogue.test));
+    compare(train, &list.train);
+    test.iter().for_each(|counts| compare(counts, &list.test));
     if wrong.is_empty() {
         return Ok(());
     }
     Err(Error::format(
-        &catalogue.root,
+        &list.root,
         format!(
             "is not the complete {set} ({}). Get the missing files, or set `data.check_counts = false` to use it as \
              it is (results are then not comparable with published ones)",

@@ -12,10 +12,10 @@ pub(super) fn list(recipe: &CsvRecipe) -> Result<FileList> {
     let text = std::fs::read(&recipe.path).map_err(Error::file("read", &recipe.path))?;
     let folder = recipe.path.parent().unwrap_or(Path::new("."));
     let root = recipe.root.as_deref().unwrap_or(folder);
-    catalogue(&text, root, recipe.split).map_err(|message| Error::format(&recipe.path, message))
+    parse(&text, root, recipe.split).map_err(|message| Error::format(&recipe.path, message))
 }
 
-fn catalogue(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, String> {
+fn parse(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, String> {
     let lines = columns::read(text, &["path", "label"], &["split"])?;
     let mut samples = Vec::new();
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, split: SplitRecipe) -> Result<FileList, String> {
-        catalogue(text.as_bytes(), Path::new("images"), split)
+        parse(text.as_bytes(), Path::new("images"), split)
     }
 
     fn paths(entries: &[FileEntry]) -> Vec<&str> {

@@ -62,11 +62,11 @@ pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
         ));
     }
     let class_names = class_names.into_values().collect();
-    let catalogue = FileList { root: folder.join("images"), class_names, train, test };
+    let list = FileList { root: folder.join("images"), class_names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 100, 5864);
         let test = Counts::all("test", 100, 5924);
-        counts::check(&catalogue, "CUB-200-2011", &train, &[test])?;
+        counts::check(&list, "CUB-200-2011", &train, &[test])?;
     }
-    Ok(catalogue)
+    Ok(list)
 }

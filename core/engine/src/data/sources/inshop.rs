@@ -44,12 +44,12 @@ pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
     // The images come in a separate archive, which is unpacked next to the list or in `Img`.
     let root = if recipe.path.join("Img/img").is_dir() { recipe.path.join("Img") } else { recipe.path.clone() };
     let class_names = items.keys().map(ToString::to_string).collect();
-    let catalogue = FileList { root, class_names, train, test };
+    let list = FileList { root, class_names, train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 3_997, 25_882);
         let query = Counts { part: "query", classes: 3_985, images: 14_218, belongs: |entry| entry.query };
         let gallery = Counts { part: "gallery", classes: 3_985, images: 12_612, belongs: |entry| !entry.query };
-        counts::check(&catalogue, "In-Shop Clothes Retrieval", &train, &[query, gallery])?;
+        counts::check(&list, "In-Shop Clothes Retrieval", &train, &[query, gallery])?;
     }
-    Ok(catalogue)
+    Ok(list)
 }

@@ -29,11 +29,11 @@ pub(super) fn list(recipe: &PublishedRecipe) -> Result<FileList> {
         part.into_iter().map(entry).collect()
     };
     let (train, test) = (entries(train), entries(test));
-    let catalogue = FileList { root, class_names: classes.iter().map(usize::to_string).collect(), train, test };
+    let list = FileList { root, class_names: classes.iter().map(usize::to_string).collect(), train, test };
     if recipe.check_counts {
         let train = Counts::all("training", 11_318, 59_551);
         let test = Counts::all("test", 11_316, 60_502);
-        counts::check(&catalogue, "Stanford Online Products", &train, &[test])?;
+        counts::check(&list, "Stanford Online Products", &train, &[test])?;
     }
-    Ok(catalogue)
+    Ok(list)
 }
