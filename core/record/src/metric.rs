@@ -34,6 +34,25 @@ impl Metric {
         }
     }
 
+    /// The metric of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let named = [Metric::RPrecision, Metric::MapAtR, Metric::Nmi, Metric::Ami, Metric::Inertia];
+        let recall = || name.strip_prefix("recall@")?.parse().ok().map(Metric::Recall);
+        named.into_iter().find(|metric| metric.name() == name).or_else(recall)
+    }
+
+    /// Its heading in tables, e.g. `R@1`.
+    pub fn title(self) -> String {
+        match self {
+            Metric::Recall(k) => format!("R@{k}"),
+            Metric::RPrecision => "R-precision".into(),
+            Metric::MapAtR => "MAP@R".into(),
+            Metric::Nmi => "NMI".into(),
+            Metric::Ami => "AMI".into(),
+            Metric::Inertia => "inertia".into(),
+        }
+    }
+
     /// Whether larger values are better.
     pub fn higher_is_better(self) -> bool {
         self != Metric::Inertia
@@ -87,6 +106,16 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_finds_its_metric() {
+        for metric in
+            [Metric::Recall(32), Metric::RPrecision, Metric::MapAtR, Metric::Nmi, Metric::Ami, Metric::Inertia]
+        {
+            assert_eq!(Metric::from_name(&metric.name()), Some(metric));
+        }
+        assert_eq!((Metric::from_name("recall"), Metric::from_name("recall@x")), (None, None));
+    }
 
     fn example() -> Metrics {
         Metrics {

@@ -3,6 +3,7 @@
 use crate::ReportedRun;
 use crate::{Error, Result};
 use curricle_recipe::nearest;
+use curricle_record::Metric;
 use serde::Serialize;
 
 /// Metrics shown by default, as far as the runs have them.
@@ -30,11 +31,10 @@ impl Measure {
             percent,
             higher_is_better,
         };
+        if let Some(metric) = Metric::from_name(name) {
+            return plain(&metric.title(), metric.is_fraction(), Some(metric.higher_is_better()));
+        }
         match name {
-            "nmi" => plain("NMI", true, Some(true)),
-            "ami" => plain("AMI", true, Some(true)),
-            "map@r" => plain("MAP@R", true, Some(true)),
-            "r_precision" => plain("R-precision", true, Some(true)),
             "auroc" => plain("noise AUROC", true, Some(true)),
             "average_precision" => plain("noise AP", true, Some(true)),
             "precision" => plain("noise precision", true, Some(true)),
@@ -43,10 +43,7 @@ impl Measure {
             "sdaw" => plain("SDAW", false, None),
             "seconds" => plain("time (s)", false, None),
             "final_loss" => plain("loss", false, None),
-            _ => match name.strip_prefix("recall@") {
-                Some(k) => plain(&format!("R@{k}"), true, Some(true)),
-                None => plain(&name.replace('_', " "), false, None),
-            },
+            _ => plain(&name.replace('_', " "), false, None),
         }
     }
 

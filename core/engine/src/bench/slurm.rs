@@ -5,7 +5,7 @@
 
 use super::launch::{Launch, quote};
 use crate::{Error, Result};
-use curricle_record::files;
+use curricle_record::{Exit, files};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,6 +103,7 @@ fn script(launch: &Launch, name: &str, folder: &Path, sbatch: &[String]) -> Resu
     let folder = quote(folder)?;
     // An explicit thread count overrides the number of cores that Slurm allocates.
     let threads = if launch.threads.is_some() { "" } else { " ${SLURM_CPUS_PER_TASK:+--threads=$SLURM_CPUS_PER_TASK}" };
+    let (interrupted, busy) = (Exit::Interrupted.code(), Exit::Busy.code());
     Ok(format!(
         r#"#!/usr/bin/env bash
 # Written by `curricle bench --launcher slurm`. Every task is one run; the argument is the index of
@@ -118,7 +119,7 @@ run=$(($1 + SLURM_ARRAY_TASK_ID))
 
 {program} run {folder}/"$run.toml" {options}{threads} &
 child=$!
-# Slurm signals this shell; a run that gets the signal writes a checkpoint and exits with 75.
+# Slurm signals this shell; a run that gets the signal writes a checkpoint and exits with {interrupted}.
 trap 'kill -TERM "$child" 2>/dev/null' TERM
 wait "$child"
 code=$?
@@ -131,13 +132,13 @@ wait "$child"
 code=$?
 
 case $code in
-  75) # time limit: requeue; cancelled: do not
+  {interrupted}) # time limit: requeue; cancelled: do not
     if scontrol show job --oneliner "$task" | grep -q ' JobState=RUNNING '; then
       echo "curricle: requeueing, to resume where it stopped"
       scontrol requeue "$task" && exit 0
     fi
     ;;
-  69) # another process is working on this run
+  {busy}) # another process is working on this run
     exit 0
     ;;
 esac
