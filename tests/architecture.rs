@@ -1,4 +1,4 @@
-//! The structure of the workspace: crates depend only on lower layers, the modules of a crate have no cyclic
+//! The structure of the workspace: crates depend only on lower floors, the modules of a crate have no cyclic
 //! dependencies, and type names are unique.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// Crates with their layers from the bottom up, and whether they may use libtorch. A crate may depend only
-/// on crates of lower layers.
-const LAYERS: [(&str, usize, Torch); 9] = [
+/// Crates with their floors from the bottom up, and whether they may use libtorch. A crate may depend only
+/// on crates of lower floors.
+const FLOORS: [(&str, usize, Torch); 9] = [
     ("rng", 0, Torch::No),
     ("record", 0, Torch::No),
     ("torch", 0, Torch::Yes),
@@ -38,10 +38,10 @@ fn dependencies(manifest: &Path) -> Vec<String> {
 
 #[test]
 fn crates_depend_on_lower_layers_only() {
-    let layer = |name: &str| LAYERS.iter().find(|known| known.0 == name).map(|known| known.1);
-    for (name, own, torch) in LAYERS {
+    let floor = |name: &str| FLOORS.iter().find(|known| known.0 == name).map(|known| known.1);
+    for (name, own, torch) in FLOORS {
         for dependency in dependencies(&root().join("core").join(name).join("Cargo.toml")) {
-            let below = dependency.strip_prefix("curricle-").and_then(layer);
+            let below = dependency.strip_prefix("curricle-").and_then(floor);
             assert!(below.is_none_or(|below| below < own), "`{name}` may not depend on `{dependency}`");
             let is_torch = matches!(dependency.as_str(), "tch" | "torch-sys" | "curricle-sdk" | "curricle-torch");
             assert!(!is_torch || torch == Torch::Yes, "`{name}` must not need libtorch, but depends on `{dependency}`");
