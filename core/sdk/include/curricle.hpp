@@ -264,14 +264,19 @@ struct Batch {
   Tensors tensors;
 
   int64_t size() const { return embeddings.size(0); }
-  at::Tensor similarities() const { return embeddings.matmul(embeddings.t()); }
+  // The precision losses compute in: f64 for embeddings in f64, else f32.
+  at::ScalarType precision() const { return embeddings.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+  at::Tensor similarities() const {
+    at::Tensor x = embeddings.to(precision());
+    return x.matmul(x.t());
+  }
   // 0/1 masks [B, B]: same class and different sample; different class.
   Pairs pairs() const {
     at::Tensor same = labels.unsqueeze(1) == labels.unsqueeze(0);
     at::Tensor other = ids.unsqueeze(1) != ids.unsqueeze(0);
-    return {same.logical_and(other).to(embeddings.scalar_type()), same.logical_not().to(embeddings.scalar_type())};
+    return {same.logical_and(other).to(precision()), same.logical_not().to(precision())};
   }
-  at::Tensor weights_or_ones() const { return weights ? *weights : at::ones({size()}, embeddings.options()); }
+  at::Tensor weights_or_ones() const { return weights ? *weights : at::ones({size()}, embeddings.options().dtype(precision())); }
   // w_i w_j for all pairs [B, B].
   at::Tensor pair_weights() const {
     at::Tensor w = weights_or_ones();

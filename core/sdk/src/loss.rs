@@ -44,14 +44,15 @@ impl PairMasks {
 }
 
 impl Batch<'_> {
-    /// Cosine similarities of all pairs `[B, B]`.
+    /// Cosine similarities of all pairs `[B, B]`, in f32 or f64: half precision is too coarse for losses.
     pub fn similarities(&self) -> Tensor {
-        self.embeddings.matmul(&self.embeddings.tr())
+        let x = self.embeddings.to_kind(self.options().0);
+        x.matmul(&x.tr())
     }
 
-    /// The positive and negative pairs, in the precision of the embeddings. Two copies of one sample are neither.
+    /// The positive and negative pairs, in the precision of the similarities. Two copies of one sample are neither.
     pub fn pairs(&self) -> Pairs {
-        self.pair_masks().to_kind(self.embeddings.kind())
+        self.pair_masks().to_kind(self.options().0)
     }
 
     /// The same as boolean masks.
@@ -80,9 +81,10 @@ impl Batch<'_> {
         weights.unsqueeze(1) * weights
     }
 
-    /// Kind and device for new tensors.
+    /// Kind and device for new tensors: f64 for embeddings in f64, else f32.
     pub fn options(&self) -> (Kind, tch::Device) {
-        (self.embeddings.kind(), self.embeddings.device())
+        let kind = if self.embeddings.kind() == Kind::Double { Kind::Double } else { Kind::Float };
+        (kind, self.embeddings.device())
     }
 }
 
