@@ -36,7 +36,24 @@ fn key_origin(written: Written, group: &str) -> curricle_recipe::Origin {
     entry.map(|entry| entry.key_origin.clone()).unwrap_or_default()
 }
 
-/// Groups without effect, and declared tensors that will hardly change.
+/// Groups that belong neither to the network nor to a tensor of the loss.
+pub(super) fn undeclared(written: Written, trainable: &[TensorSpec]) -> Vec<Problem> {
+    let recipe = written.recipe;
+    let names: Vec<_> =
+        ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|spec| spec.group.as_ref())).collect();
+    // Groups within the network are checked by `unknown`.
+    let of_the_model = |group: &str| matches!(group.split('.').next(), Some("backbone" | "embedding"));
+    let mut problems = Vec::new();
+    for group in recipe.groups.keys().filter(|group| !of_the_model(group) && !names.contains(&group.as_str())) {
+        let message = format!("there is no parameter group `{group}`");
+        let help = suggestion(group, &names, &format!("available with loss `{}`:", recipe.loss.name));
+        let problem = Problem::new(&key_origin(written, group), message).at(format!("groups.{group}"));
+        problems.push(Problem { help, ..problem.label("no such parameter group") });
+    }
+    problems
+}
+
+/// Declared tensors that will hardly change.
 pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Vec<Problem> {
     let recipe = written.recipe;
     // Names and scales do not depend on the sizes, so any will do where they are unknown.
@@ -46,21 +63,11 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         embedding: recipe.embedding.size,
     };
     let trainable = trainable(loss, &shape);
-    let names: Vec<_> =
-        ["backbone", "embedding"].into_iter().chain(trainable.iter().map(|s| s.group.as_ref())).collect();
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
-        let path = format!("groups.{name}");
-        // Groups of the network's parameters are checked by `unknown`.
-        if !names.contains(&name.as_str()) && !name.contains('.') {
-            let message = format!("`{path}` has no effect: there is no such parameter group");
-            let help = suggestion(name, &names, &format!("available with loss `{}`:", recipe.loss.name));
-            found.push(Problem { help, ..Problem::warning(&key_origin(written, name), message).at(path) });
-        } else if let Some(scale) = group.lr_scale {
-            let declared = trainable.iter().find(|spec| spec.group == *name);
-            if let Some(message) = slow(scale, declared) {
-                found.push(written.warning(&format!("{path}.lr_scale"), &message));
-            }
+        let declared = trainable.iter().find(|spec| spec.group == *name);
+        if let Some(message) = group.lr_scale.and_then(|scale| slow(scale, declared)) {
+            found.push(written.warning(&format!("groups.{name}.lr_scale"), &message));
         }
     }
     found

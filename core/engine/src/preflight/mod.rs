@@ -29,19 +29,18 @@ impl Examiner<'_> {
         if self.files {
             problems.extend(files::missing(written));
         }
+        let mut lr_scales = Vec::new();
         match Method::new(written.recipe, self.registry) {
-            Ok(method) if problems.is_empty() => {
+            Ok(method) => {
                 // Groups and scales do not depend on the sizes, so any will do.
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
                 let specs = groups::trainable(method.loss.as_ref(), &shape);
-                Ok(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)).collect())
+                problems.extend(groups::undeclared(written, &specs));
+                lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
             }
-            Ok(_) => Err(problems),
-            Err(refused) => {
-                problems.extend(refusals(refused, written, self.registry));
-                Err(problems)
-            }
+            Err(refused) => problems.extend(refusals(refused, written, self.registry)),
         }
+        if problems.is_empty() { Ok(lr_scales) } else { Err(problems) }
     }
 }
 

@@ -23,6 +23,7 @@ macro_rules! broken_recipes {
 
 broken_recipes! {
     misspelt_setting: "name = \"springs\"" => "name = \"springs\"\nalhpa = 2";
+    misspelt_group: "[train]\nepochs = 2" => "[train]\nepochs = 2\n[groups.proxys]\nlr_scale = 2";
     misspelt_table: "[train]" => "[trian]";
     misspelt_component: "\"springs\"" => "\"sprnigs\"";
     unknown_component: "\"springs\"" => "\"magic\"";

@@ -78,7 +78,7 @@ fn paths_are_relative_to_the_recipe_that_names_them() {
 
 #[test]
 fn doubtful_settings_give_warnings() {
-    let more = "[groups.proxys]\nlr_scale = 2\n[groups.proxies]\nlr_scale = 1\n[groups.backbone]\nlr_scale = 0\n";
+    let more = "[groups.proxies]\nlr_scale = 1\n[groups.backbone]\nlr_scale = 0\n";
     let path = good("doubtful", more);
     let sets = ["train.epochs=0", "optimizer.lr=0", "optimizer.nesterov=true", "loss.alpha=5000", "sampler.size=500"];
     let resolved = load(&path, &sets).unwrap();
