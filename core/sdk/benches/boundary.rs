@@ -42,8 +42,7 @@ fn main() {
     let weights = Tensor::ones([64], (Kind::Float, Device::Cpu));
     let mut tensors = Tensors::default();
     tensors.insert("proxies", Tensor::zeros([100, 128], (Kind::Float, Device::Cpu)));
-    let batch =
-        Batch { embeddings: &embeddings, labels: &labels, ids: &labels, weights: Some(&weights), tensors: &tensors };
+    let batch = Batch { weights: Some(&weights), ..Batch::new(&embeddings, &labels, &labels, &tensors) };
     for (what, logged) in [("a step that is not logged", false), ("a step with one logged scalar", true)] {
         let time = |loss: &dyn Loss| {
             let start = Instant::now();

@@ -45,6 +45,7 @@ mod guard;
 mod log;
 mod loss;
 mod sampler;
+mod step_info;
 mod tensors;
 mod weights;
 
@@ -63,6 +64,7 @@ pub use guard::guard;
 pub use log::Log;
 pub use loss::{Batch, Loss, PairMasks, Pairs};
 pub use sampler::{Epoch, Sampler};
+pub use step_info::StepInfo;
 pub use tensors::{Init, Shape, TensorSpec, Tensors};
 pub use weights::{LossInfo, Round, WeightScheme, WeightUpdate, maw_sdaw};
 
@@ -73,10 +75,10 @@ pub use {inventory, rand, rand_chacha, schemars, serde, serde_json, tch};
 pub mod prelude {
     pub use crate::{
         Advice, Batch, DataFacts, Epoch, Error, Init, Log, Loss, PairMasks, Pairs, Result, Round, Sampler, Shape,
-        TensorSpec, Tensors, WeightScheme, WeightUpdate, register_loss, register_sampler, register_weights, rng,
-        weighted_mean,
+        StepInfo, TensorSpec, Tensors, WeightScheme, WeightUpdate, register_loss, register_sampler, register_weights,
+        rng, weighted_mean,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
-    pub use tch::{Device, Kind, Tensor};
+    pub use tch::{self, Device, Kind, Tensor};
 }

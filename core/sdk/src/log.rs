@@ -1,8 +1,8 @@
-//! Named scalars that a component logs to TensorBoard.
+//! Named numbers that a component logs: scalars for TensorBoard, numbers per sample for `samples.csv`.
 
 use tch::Tensor;
 
-/// Collects named scalars during one call.
+/// Collects named numbers during one call.
 ///
 /// Values stay on the device until the engine reads all of them at once, and closures run only on steps that are
 /// logged, so logging does not slow training down.
@@ -10,15 +10,16 @@ use tch::Tensor;
 pub struct Log {
     enabled: bool,
     scalars: Vec<(String, Tensor)>,
+    per_sample: Vec<(String, Tensor)>,
 }
 
 impl Log {
     /// A log that keeps its scalars.
     pub fn enabled() -> Self {
-        Self { enabled: true, scalars: Vec::new() }
+        Self { enabled: true, ..Self::default() }
     }
 
-    /// A log that drops everything.
+    /// A log that drops scalars.
     pub fn disabled() -> Self {
         Self::default()
     }
@@ -35,13 +36,23 @@ impl Log {
         }
     }
 
-    /// Everything logged so far.
+    /// The scalars logged so far.
     pub fn scalars(&self) -> &[(String, Tensor)] {
         &self.scalars
     }
 
-    /// Everything logged so far, by value.
+    /// Logs one number per row of the batch, `[B]`. The last one of each sample becomes a column of `samples.csv`.
+    pub fn per_sample(&mut self, name: &str, values: &Tensor) {
+        self.per_sample.push((name.to_string(), values.detach()));
+    }
+
+    /// The scalars logged so far, by value.
     pub fn into_scalars(self) -> Vec<(String, Tensor)> {
         self.scalars
+    }
+
+    /// Takes the numbers per sample out of the log.
+    pub fn take_per_sample(&mut self) -> Vec<(String, Tensor)> {
+        std::mem::take(&mut self.per_sample)
     }
 }

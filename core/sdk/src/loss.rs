@@ -1,10 +1,10 @@
 //! Losses on a batch of embeddings.
 
-use crate::{Advice, DataFacts, Log, Result, Shape, TensorSpec, Tensors};
+use crate::{Advice, DataFacts, Log, Result, Shape, StepInfo, TensorSpec, Tensors};
 use tch::{Kind, Tensor};
 
-/// A batch as a loss sees it. All tensors are on one device.
-#[derive(Debug)]
+/// A batch as losses and weight schemes see it. All tensors are on one device.
+#[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     /// Unit-norm embeddings `[B, D]`, in f32 or f64.
     pub embeddings: &'a Tensor,
@@ -14,8 +14,13 @@ pub struct Batch<'a> {
     pub ids: &'a Tensor,
     /// Weight of each row `[B]` in [0, 1], in the precision of the embeddings; `None` if all are 1.
     pub weights: Option<&'a Tensor>,
-    /// The tensors the loss declared.
+    /// The tensors the component declared. In-place changes to those that are not trainable are kept.
     pub tensors: &'a Tensors,
+    /// Embeddings `[B, D]` of the same inputs by the moving average of the network, without gradient; `Some` if the
+    /// component [needs them](Loss::needs_ema).
+    pub ema_embeddings: Option<&'a Tensor>,
+    /// Where in training the batch is.
+    pub info: StepInfo,
 }
 
 /// The positive and negative pairs of a batch, as boolean masks `[B, B]` with one row per anchor.
@@ -43,7 +48,13 @@ impl PairMasks {
     }
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    /// A batch without weights, in the first step of training; the other fields are set by
+    /// `Batch { weights: Some(&weights), ..Batch::new(…) }`.
+    pub fn new(embeddings: &'a Tensor, labels: &'a Tensor, ids: &'a Tensor, tensors: &'a Tensors) -> Self {
+        Self { embeddings, labels, ids, weights: None, tensors, ema_embeddings: None, info: StepInfo::default() }
+    }
+
     /// Cosine similarities of all pairs `[B, B]`, in f32 or f64: half precision is too coarse for losses.
     pub fn similarities(&self) -> Tensor {
         let x = self.embeddings.to_kind(self.options().0);
@@ -100,6 +111,16 @@ pub trait Loss: Send + Sync {
     /// The tensors the loss needs, learnable or not, e.g. one proxy per class.
     fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
         Vec::new()
+    }
+
+    /// Called after the optimiser's step, without gradients, e.g. to normalise proxies. Changes are made in place.
+    fn after_step(&self, _tensors: &Tensors, _info: &StepInfo) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether `forward` reads [`Batch::ema_embeddings`], which costs a second forward pass and needs `train.ema`.
+    fn needs_ema(&self) -> bool {
+        false
     }
 
     /// Rejects settings that cannot work together. Called once, before anything else.

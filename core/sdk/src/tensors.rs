@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 /// The sizes a declaration may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,13 @@ pub enum Init {
         /// Their standard deviation.
         std: f64,
     },
+    /// Independent values from a uniform distribution.
+    Uniform {
+        /// The lowest value.
+        low: f64,
+        /// The upper bound.
+        high: f64,
+    },
 }
 
 /// One tensor a component needs.
@@ -34,7 +41,9 @@ pub struct TensorSpec {
     pub name: Cow<'static, str>,
     /// Its shape.
     pub shape: Vec<i64>,
-    /// How it is initialised.
+    /// The type of its elements: `Float`, `Double`, `Int64`, `Int`, `Uint8` or `Bool`. Trainable tensors are `Float`.
+    pub kind: Kind,
+    /// How it is initialised. Random values are for floating-point types only.
     pub init: Init,
     /// Whether the optimiser updates it.
     pub trainable: bool,
@@ -48,12 +57,19 @@ pub struct TensorSpec {
 impl TensorSpec {
     /// A tensor that the optimiser updates, in a parameter group of the same name.
     pub fn trainable(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
-        Self { name: name.into(), shape: shape.into(), init, trainable: true, group: name.into(), lr_scale: 1.0 }
+        Self { trainable: true, group: name.into(), ..Self::state(name, shape, init) }
     }
 
     /// A tensor that only keeps its values from call to call.
     pub fn state(name: &'static str, shape: impl Into<Vec<i64>>, init: Init) -> Self {
-        Self { name: name.into(), shape: shape.into(), init, trainable: false, group: "".into(), lr_scale: 1.0 }
+        let (name, shape, kind) = (name.into(), shape.into(), Kind::Float);
+        Self { name, shape, kind, init, trainable: false, group: "".into(), lr_scale: 1.0 }
+    }
+
+    /// The same tensor with elements of another type.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// The same tensor with another default learning-rate scale.

@@ -1,6 +1,6 @@
 //! Weight schemes: how much each training sample counts.
 
-use crate::{Advice, DataFacts, Result, Shape, TensorSpec, Tensors};
+use crate::{Advice, Batch, DataFacts, Log, Result, Shape, TensorSpec, Tensors};
 use tch::Tensor;
 
 /// The recipe's loss, for schemes that take their constants from it.
@@ -28,9 +28,9 @@ pub fn maw_sdaw(average_weights: &[f64]) -> (f64, f64) {
 }
 
 /// What a weight scheme sees after the θ-phase of a round.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
-    /// The round, counted from 1.
+    /// The round, counted from 1; 0 is the one [before training](WeightScheme::before_training).
     pub round: u64,
     /// Rounds in the whole run.
     pub rounds: u64,
@@ -49,6 +49,20 @@ pub struct Round<'a> {
     pub loss: LossInfo<'a>,
     /// The age λ, if it overrides the one of the scheme's schedule.
     pub age: Option<f64>,
+    /// The same by the moving average of the network; `Some` if the scheme [needs them](WeightScheme::needs_ema).
+    pub ema_embeddings: Option<&'a Tensor>,
+    /// Which samples have a label that the recipe's noise changed; `None` if that is not known. A method must not
+    /// use it, since nobody knows it of real data; it is for upper bounds such as `oracle`.
+    pub flipped: Option<&'a [bool]>,
+}
+
+impl<'a> Round<'a> {
+    /// The only round of a run, without embeddings; the other fields are set by
+    /// `Round { embeddings: Some(&embeddings), ..Round::new(…) }`.
+    pub fn new(labels: &'a [i64], weights: &'a [f64], tensors: &'a Tensors, loss: LossInfo<'a>) -> Self {
+        let (embeddings, age, ema_embeddings, flipped) = (None, None, None, None);
+        Self { round: 1, rounds: 1, seed: 0, embeddings, labels, weights, tensors, loss, age, ema_embeddings, flipped }
+    }
 }
 
 /// The result of a weight scheme.
@@ -62,10 +76,31 @@ pub struct WeightUpdate {
     pub columns: Vec<(String, Vec<f64>)>,
 }
 
-/// Decides, after each θ-phase, how much every training sample counts in the next one.
+/// Decides how much every training sample counts: for the next round after each θ-phase (`update`), or in every
+/// step for the batch at hand (`weigh_batch`), or both.
 pub trait WeightScheme: Send + Sync {
-    /// The weights of the next round.
-    fn update(&self, round: &Round) -> Result<WeightUpdate>;
+    /// The weights of the next round. Unless a scheme says otherwise, they stay as they are.
+    fn update(&self, round: &Round) -> Result<WeightUpdate> {
+        Ok(WeightUpdate { weights: round.weights.to_vec(), ..Default::default() })
+    }
+
+    /// The weights `[B]` of a batch, in [0, 1], before the loss of the batch is computed; `None` leaves those of the
+    /// round. The embeddings carry no gradient. Stay on the device of the inputs. The weights returned here become
+    /// the samples' weights: in `samples.csv`, in the AUROC of the weights and in TensorBoard.
+    fn weigh_batch(&self, _batch: &Batch, _log: &mut Log) -> Result<Option<Tensor>> {
+        Ok(None)
+    }
+
+    /// Whether `update` is also called before the first step, as round 0, with the embeddings of the initial network.
+    fn before_training(&self) -> bool {
+        false
+    }
+
+    /// Whether `update` and `weigh_batch` read the embeddings of the network's moving average, which needs
+    /// `train.ema`.
+    fn needs_ema(&self) -> bool {
+        false
+    }
 
     /// Whether `update` reads the embeddings. Computing them costs a pass over the data.
     fn needs_embeddings(&self) -> bool {

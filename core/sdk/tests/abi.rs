@@ -121,8 +121,7 @@ fn with_batch<T>(weights: bool, work: impl FnOnce(&Batch) -> T) -> (T, Tensor, T
     let (labels, ids) = (Tensor::from_slice(&[0i64, 0, 1, 1]), Tensor::from_slice(&[0i64, 1, 2, 3]));
     let weights = weights.then(|| Tensor::from_slice(&[1.0f32, 0.5, 0.25, 0.0]));
     let tensors = offset_tensors();
-    let batch =
-        Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: weights.as_ref(), tensors: &tensors };
+    let batch = Batch { weights: weights.as_ref(), ..Batch::new(&embeddings, &labels, &ids, &tensors) };
     let result = work(&batch);
     (result, embeddings, tensors)
 }
@@ -206,17 +205,8 @@ fn a_weight_scheme_gives_the_same_weights_and_updates_its_tensors_in_place() {
     let mut tensors = Tensors::default();
     tensors.insert("calls", Tensor::zeros([1], (Kind::Float, Device::Cpu)));
     let loss = settings(r#"{"scale": 3.0}"#);
-    let round = |age| Round {
-        round: 1,
-        rounds: 2,
-        seed: 0,
-        embeddings: None,
-        labels: &[1, 5],
-        weights: &[1.0, 1.0],
-        tensors: &tensors,
-        loss: LossInfo { name: "probe", settings: &loss },
-        age,
-    };
+    let loss = LossInfo { name: "probe", settings: &loss };
+    let round = |age| Round { age, ..Round::new(&[1, 5], &[1.0, 1.0], &tensors, loss) };
     let update = across.update(&round(None)).unwrap();
     assert_eq!(update.weights, [0.1, 0.5]);
     assert_eq!(update.columns, [("twice".to_string(), vec![0.2, 1.0])]);

@@ -97,6 +97,7 @@ fn ours() -> Vec<Measured> {
                 let tensor = match spec.init {
                     Init::Constant(value) => Tensor::full(&spec.shape, value, options),
                     Init::Normal { std } => Tensor::randn(&spec.shape, options) * std,
+                    Init::Uniform { low, high } => Tensor::rand(&spec.shape, options) * (high - low) + low,
                 };
                 tensors.insert(spec.name, tensor.set_requires_grad(spec.trainable));
             }
@@ -105,8 +106,7 @@ fn ours() -> Vec<Measured> {
                     // As in the peer, gradients are written rather than accumulated.
                     let embeddings = points.detach().set_requires_grad(true);
                     let start = Instant::now();
-                    let batch =
-                        Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: None, tensors: &tensors };
+                    let batch = Batch::new(&embeddings, &labels, &ids, &tensors);
                     loss.forward(&batch, &mut Log::disabled()).expect("the loss works").backward();
                     start.elapsed().as_secs_f64() * 1e3
                 })

@@ -124,7 +124,7 @@ pub(crate) mod tests {
     ) -> Round<'a> {
         static NOTHING: Value = Value::Null;
         let loss = LossInfo { name: "none", settings: &NOTHING };
-        Round { round: 1, rounds: 10, seed: 1, embeddings, labels, weights, tensors, loss, age: None }
+        Round { rounds: 10, seed: 1, embeddings, ..Round::new(labels, weights, tensors, loss) }
     }
 
     /// Ten clusters of thirty samples on the sphere, every fifth sample mislabelled.

@@ -42,7 +42,7 @@ mod tests {
         let embeddings = Tensor::from_slice(&[1.0, 0.0, -1.0, 0.0]).view([2, 2]).set_requires_grad(true);
         let (labels, ids) = (Tensor::from_slice(&[0i64, 0]), Tensor::from_slice(&[0i64, 1]));
         let tensors = Tensors::default();
-        let batch = Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: None, tensors: &tensors };
+        let batch = Batch::new(&embeddings, &labels, &ids, &tensors);
         let loss = @Type@::default().forward(&batch, &mut Log::disabled()).unwrap();
         assert_eq!(loss.double_value(&[]), 2.0);
         loss.backward();

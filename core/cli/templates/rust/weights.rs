@@ -42,17 +42,9 @@ mod tests {
     #[test]
     fn a_sample_far_from_its_class_has_a_smaller_weight() {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 0.0, 0.0, 1.0]).view([3, 2]);
-        let round = Round {
-            round: 1,
-            rounds: 1,
-            seed: 0,
-            embeddings: Some(&x),
-            labels: &[0, 0, 0],
-            weights: &[1.0; 3],
-            tensors: &Tensors::default(),
-            loss: LossInfo { name: "ms", settings: &serde_json::Value::Null },
-            age: None,
-        };
+        let loss = LossInfo { name: "ms", settings: &serde_json::Value::Null };
+        let tensors = Tensors::default();
+        let round = Round { embeddings: Some(&x), ..Round::new(&[0, 0, 0], &[1.0; 3], &tensors, loss) };
         let weights = @Type@::default().update(&round).unwrap().weights;
         assert!(weights[2] < weights[0], "{weights:?}");
     }

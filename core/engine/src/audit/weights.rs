@@ -98,16 +98,14 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
         ComponentKind::Weights,
         embeddings.device(),
     );
+    let ones = vec![1.0; split.len()];
+    let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let round = Round {
         round: LATE_ROUND,
         rounds: LATE_ROUND,
         seed: recipe.seed,
         embeddings: Some(embeddings),
-        labels: &split.labels,
-        weights: &vec![1.0; split.len()],
-        tensors: &declared.tensors,
-        loss: LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings },
-        age: None,
+        ..Round::new(&split.labels, &ones, &declared.tensors, loss)
     };
     let update = guard(|| scheme.update(&round)).map_err(failed)?;
     check_weights(&update, split.len()).map_err(|message| failed(curricle_sdk::Error::other(message)))?;

@@ -1,7 +1,7 @@
 //! Test batches for losses.
 
 use super::{NotPassed, Subject};
-use crate::train::components::check_specs;
+use crate::train::declared::check_specs;
 use crate::train::{Declared, check_loss};
 use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
 use rand::RngExt;
@@ -102,13 +102,8 @@ impl Case {
     /// The same, with another state of libtorch's random generator.
     pub(crate) fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, NotPassed> {
         tch::manual_seed(seed);
-        let batch = Batch {
-            embeddings: &self.embeddings,
-            labels: &self.labels,
-            ids: &self.ids,
-            weights: self.weights.as_ref(),
-            tensors: &self.tensors,
-        };
+        let weights = self.weights.as_ref();
+        let batch = Batch { weights, ..Batch::new(&self.embeddings, &self.labels, &self.ids, &self.tensors) };
         Ok(guard(|| check_loss(loss.forward(&batch, &mut Log::enabled())?, &self.embeddings))?)
     }
 

@@ -2,7 +2,7 @@
 
 use super::batches::unit;
 use super::{NotPassed, Subject, fail, skip};
-use crate::train::components::check_specs;
+use crate::train::declared::check_specs;
 use crate::train::{Declared, check_weights};
 use curricle_sdk::{ComponentKind, Error, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
 use rand::RngExt;
@@ -60,16 +60,13 @@ impl WeightedData {
         let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
         for round in 1..=2 {
             tch::manual_seed(0);
+            let loss = LossInfo { name: "ms", settings: &settings };
             let round = Round {
                 round,
                 rounds: 10,
                 seed: 5,
                 embeddings: scheme.needs_embeddings().then_some(&self.embeddings),
-                labels: &self.labels,
-                weights: &update.weights,
-                tensors: &declared.tensors,
-                loss: LossInfo { name: "ms", settings: &settings },
-                age: None,
+                ..Round::new(&self.labels, &update.weights, &declared.tensors, loss)
             };
             let answer = guard(|| scheme.update(&round))?;
             check_weights(&answer, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))?;

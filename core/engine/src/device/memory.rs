@@ -24,6 +24,13 @@ pub fn explain(error: Error, device: Device, need: impl FnOnce() -> Need) -> Err
     Error::OutOfMemory(format!("`{}` has too little memory for {what}: {remedy}{others} ({text})", name(device)))
 }
 
+/// Bytes of main memory that programs can still use, where the system tells.
+pub(crate) fn available() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
+}
+
 /// tch keeps only the text of libtorch's exception. It comes from libtorch's allocators, from the driver,
 /// or from libraries that allocate memory themselves.
 fn is_out_of_memory(text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
-use crate::train::components::{Declared, check_specs};
+use crate::train::declared::{Declared, check_specs};
 use crate::{Error, Result};
 use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl Given {
             tensors.insert(spec.name.as_ref(), tensor.detach().set_requires_grad(spec.trainable));
         }
         let (labels, ids, weights) = (&self.labels, &self.ids, self.weights.as_ref());
-        let batch = Batch { embeddings: &embeddings, labels, ids, weights, tensors: &tensors };
+        let batch = Batch { weights, ..Batch::new(&embeddings, labels, ids, &tensors) };
         let value = loss.forward(&batch, &mut Log::disabled())?;
         value.f_backward()?;
         let kind = embeddings.kind();

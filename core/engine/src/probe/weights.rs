@@ -2,7 +2,7 @@
 
 use super::{read_tensors, write_tensors};
 use crate::registry::Registry;
-use crate::train::components::{Declared, check_specs};
+use crate::train::declared::{Declared, check_specs};
 use crate::{Error, Result};
 use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, maw_sdaw};
 use serde_json::Value;
@@ -53,16 +53,12 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
     let specs = scheme.tensors(&shape);
     check_specs(&specs)?;
     let declared = Declared::create(specs, what.seed, curricle_sdk::ComponentKind::Weights, Device::Cpu);
+    let loss = LossInfo { name: "", settings: &Value::Null };
     scheme.update(&Round {
-        round: 1,
-        rounds: 1,
         seed: what.seed,
         embeddings: scheme.needs_embeddings().then_some(&input.embeddings),
-        labels: &input.labels,
-        weights: &input.weights,
-        tensors: &declared.tensors,
-        loss: LossInfo { name: "", settings: &Value::Null },
         age: what.lambda,
+        ..Round::new(&input.labels, &input.weights, &declared.tensors, loss)
     })
 }
 

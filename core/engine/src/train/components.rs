@@ -1,12 +1,12 @@
 //! The components of a run and the tensors they declare.
 
-use crate::backbone::standard_normal;
+use super::declared::{Declared, check_specs};
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, Init, Loss, Sampler, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
+use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, TensorSpec, WeightScheme, guard};
 use std::sync::Arc;
-use tch::{Device, Tensor};
+use tch::Device;
 
 /// The components that a recipe's `[loss]`, `[sampler]` and `[weights]` name.
 pub struct Components {
@@ -20,15 +20,6 @@ pub struct Components {
     pub weights: Arc<dyn WeightScheme>,
     /// The tensors declared by the weight scheme.
     pub weights_tensors: Declared,
-}
-
-/// Declared tensors with their declarations.
-#[derive(Debug, Default)]
-pub struct Declared {
-    /// The declarations.
-    pub specs: Vec<TensorSpec>,
-    /// One tensor per declaration.
-    pub tensors: Tensors,
 }
 
 impl Components {
@@ -56,66 +47,4 @@ impl Components {
 pub(crate) fn named(kind: ComponentKind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
     let name = name.to_string();
     move |source| Error::Component { kind, name, source }
-}
-
-/// Checks that declarations have unique names and valid shapes.
-pub(crate) fn check_specs(specs: &[TensorSpec]) -> curricle_sdk::Result<()> {
-    // 200 GB of f32: more is a mistake, and allocating it would abort the program.
-    const MOST: i64 = 50_000_000_000;
-    for (index, TensorSpec { name, shape, .. }) in specs.iter().enumerate() {
-        let elements =
-            shape.iter().try_fold(1i64, |product, &size| if size < 0 { None } else { product.checked_mul(size) });
-        if elements.is_none_or(|elements| elements > MOST) {
-            return Err(curricle_sdk::Error::other(format!(
-                "declared tensor `{name}` with the invalid shape {shape:?}"
-            )));
-        }
-        if specs[..index].iter().any(|other| other.name == *name) {
-            return Err(curricle_sdk::Error::other(format!("declared tensor `{name}` twice")));
-        }
-    }
-    Ok(())
-}
-
-impl Declared {
-    /// Creates the declared tensors. Each has a separate random stream, so its initial values depend
-    /// only on the seed and its name.
-    pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: ComponentKind, device: Device) -> Self {
-        let mut tensors = Tensors::default();
-        for spec in &specs {
-            let count = spec.shape.iter().product::<i64>();
-            let values: Vec<f32> = match spec.init {
-                Init::Constant(value) => vec![value as f32; usize::try_from(count).unwrap_or(0)],
-                Init::Normal { std } => {
-                    let mut stream = rng::stream(seed, &format!("declared tensor {kind}.{}", spec.name), 0, 0);
-                    (0..count).map(|_| (standard_normal(&mut stream) * std) as f32).collect()
-                }
-            };
-            let tensor = Tensor::from_slice(&values).view(spec.shape.as_slice()).to_device(device);
-            tensors.insert(spec.name.as_ref(), tensor.set_requires_grad(spec.trainable));
-        }
-        Self { specs, tensors }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn declared_tensors_are_initialised_as_declared() {
-        let specs = vec![
-            TensorSpec::trainable("proxies", [50, 40], Init::Normal { std: 0.5 }),
-            TensorSpec::state("age", [1], Init::Constant(3.0)),
-        ];
-        let make = |seed| Declared::create(specs.clone(), seed, ComponentKind::Loss, Device::Cpu).tensors;
-        let tensors = make(1);
-        let proxies = tensors.get("proxies");
-        assert!(proxies.requires_grad() && !tensors.get("age").requires_grad());
-        assert!((proxies.std(true).double_value(&[]) - 0.5).abs() < 0.03);
-        assert!(proxies.mean(None).double_value(&[]).abs() < 0.04);
-        assert_eq!(tensors.get("age").double_value(&[0]), 3.0);
-        assert_eq!(proxies, make(1).get("proxies"));
-        assert_ne!(proxies, make(2).get("proxies"));
-    }
 }

@@ -2,6 +2,7 @@
 
 mod checks;
 pub mod components;
+pub(crate) mod declared;
 pub(crate) mod groups;
 pub mod loss_scale;
 pub mod meter;
@@ -13,6 +14,6 @@ mod trainer;
 pub mod weighting;
 
 pub(crate) use checks::{check_batches, check_loss};
-pub use components::Declared;
+pub use declared::Declared;
 pub use trainer::{EpochEnd, StepReport, Trainer, TrainerPosition, TrainingSet};
 pub(crate) use weighting::check as check_weights;

@@ -1,7 +1,7 @@
 //! Saving a trainer's tensors for a checkpoint and restoring them.
 
 use super::Trainer;
-use super::components::Declared;
+use super::declared::Declared;
 use super::loss_scale::LossScale;
 use crate::{Error, Result};
 use std::collections::HashMap;

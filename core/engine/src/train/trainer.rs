@@ -259,13 +259,8 @@ impl<'a> Trainer<'a> {
         stopwatch.count(Phase::Forward, times);
 
         let mut log = if logged { Log::enabled() } else { Log::disabled() };
-        let batch = Batch {
-            embeddings: &embeddings,
-            labels: &labels,
-            ids,
-            weights: weights.as_ref(),
-            tensors: &self.components.loss_tensors.tensors,
-        };
+        let tensors = &self.components.loss_tensors.tensors;
+        let batch = Batch { weights: weights.as_ref(), ..Batch::new(&embeddings, &labels, ids, tensors) };
         let loss = guard(|| {
             let loss = check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings)?;
             check_log(&log)?;

@@ -50,16 +50,13 @@ pub fn update(
     weights: &SampleWeights,
     round: u64,
 ) -> Result<WeightUpdate> {
+    let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let round = Round {
         round,
         rounds: recipe.train.epochs,
         seed: recipe.seed,
         embeddings,
-        labels,
-        weights: weights.values(),
-        tensors: &components.weights_tensors.tensors,
-        loss: LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings },
-        age: None,
+        ..Round::new(labels, weights.values(), &components.weights_tensors.tensors, loss)
     };
     let update =
         guard(|| components.weights.update(&round)).map_err(named(ComponentKind::Weights, &recipe.weights.name))?;

@@ -199,6 +199,7 @@ fn declare(specs: Vec<crate::TensorSpec>, sink: TensorSink) {
         let (init, init_value) = match spec.init {
             crate::Init::Constant(value) => (0, value),
             crate::Init::Normal { std } => (1, std),
+            crate::Init::Uniform { .. } => (2, 0.0),
         };
         let record = TensorSpec {
             size: size_of::<TensorSpec>(),
@@ -260,13 +261,8 @@ extern "C" fn loss_forward(
                 named_tensors(batch.tensors, batch.tensor_count)?,
             )
         };
-        let batch = crate::Batch {
-            embeddings: &embeddings,
-            labels: &labels,
-            ids: &ids,
-            weights: weights.as_ref(),
-            tensors: &tensors,
-        };
+        let weights = weights.as_ref();
+        let batch = crate::Batch { weights, ..crate::Batch::new(&embeddings, &labels, &ids, &tensors) };
         let mut log = if sink.enabled != 0 { crate::Log::enabled() } else { crate::Log::disabled() };
         let value = loss.forward(&batch, &mut log)?;
         for (name, scalar) in log.into_scalars() {
@@ -352,11 +348,8 @@ extern "C" fn weights_update(this: *const c_void, round: *const Round, sink: Wei
             rounds: round.rounds,
             seed: round.seed,
             embeddings: embeddings.as_ref(),
-            labels,
-            weights,
-            tensors: &tensors,
-            loss: crate::LossInfo { name: &name, settings: &settings },
             age: Some(round.age).filter(|age| !age.is_nan()),
+            ..crate::Round::new(labels, weights, &tensors, crate::LossInfo { name: &name, settings: &settings })
         })?;
         (sink.weights)(sink.context, update.weights.as_ptr(), update.weights.len());
         for (name, value) in &update.scalars {

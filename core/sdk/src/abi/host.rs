@@ -263,6 +263,7 @@ fn collect_specs(fill: impl FnOnce(TensorSink, ErrorSink) -> Status) -> Result<V
             Ok(crate::TensorSpec {
                 name: spec.name.read("the name of a declared tensor")?.into(),
                 shape: slice(spec.shape, spec.dimensions).to_vec(),
+                kind: tch::Kind::Float,
                 init: if spec.init == 1 {
                     Init::Normal { std: spec.init_value }
                 } else {

@@ -23,8 +23,8 @@
 //! }
 //! # let embeddings = Tensor::from_slice2(&[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]).set_requires_grad(true);
 //! # let (labels, ids) = (Tensor::from_slice(&[0i64, 0, 0]), Tensor::from_slice(&[0i64, 1, 2]));
-//! # let batch =
-//! #     Batch { embeddings: &embeddings, labels: &labels, ids: &ids, weights: None, tensors: &Tensors::default() };
+//! # let tensors = Tensors::default();
+//! # let batch = Batch::new(&embeddings, &labels, &ids, &tensors);
 //! # let gradient = |loss: Tensor| Tensor::run_backward(&[loss], &[&embeddings], false, false).remove(0);
 //! # let (ours, expected) = (fast(&batch, 0.9).unwrap(), reference(&batch, 0.9));
 //! # assert!((ours.double_value(&[]) - expected.double_value(&[])).abs() < 1e-12);

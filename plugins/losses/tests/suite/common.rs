@@ -67,6 +67,7 @@ impl Data {
             let value = match spec.init {
                 Init::Constant(value) => noise * 0.1 + value,
                 Init::Normal { std } => noise * std,
+                Init::Uniform { low, high } => noise.sigmoid() * (high - low) + low,
             };
             data.tensors.push((spec.name.to_string(), value));
         }
@@ -128,13 +129,8 @@ impl Data {
         for (name, tensor) in &self.tensors {
             tensors.insert(name.clone(), tensor.copy().set_requires_grad(true));
         }
-        let batch = Batch {
-            embeddings: &embeddings,
-            labels: &self.labels,
-            ids: &self.ids,
-            weights: self.weights.as_ref(),
-            tensors: &tensors,
-        };
+        let weights = self.weights.as_ref();
+        let batch = Batch { weights, ..Batch::new(&embeddings, &self.labels, &self.ids, &tensors) };
         let value = {
             let _alone = GENERATOR.lock().unwrap();
             tch::manual_seed(seed);
