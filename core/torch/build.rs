@@ -1,4 +1,4 @@
-//! Compiles `src/shim.cpp` against the libtorch that torch-sys found.
+//! Compiles the C++ files of `src` against the libtorch that torch-sys found.
 
 #[path = "../sdk/build/libtorch.rs"]
 mod libtorch;
@@ -7,4 +7,5 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../sdk/build/libtorch.rs");
     libtorch::compile("src/shim.cpp", "curricle_torch", None);
+    libtorch::compile("src/surroundings.cpp", "curricle_torch_surroundings", None);
 }

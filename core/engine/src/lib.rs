@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod backbone;
 pub mod bench;
+mod call;
 pub mod conformance;
 pub mod data;
 pub mod device;

@@ -1,8 +1,9 @@
 //! The components that a recipe names, created from their settings.
 
+use crate::call::call;
 use crate::registry::Registry;
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, Error, Loss, Sampler, WeightScheme, guard};
+use curricle_sdk::{ComponentKind, Error, Loss, Sampler, WeightScheme};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,10 +38,11 @@ impl Method {
         };
         let Recipe { loss, sampler, weights, .. } = recipe;
         let made = (
-            guard(|| registry.loss(&loss.name, &loss.settings)).map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
-            guard(|| registry.sampler(&sampler.name, &sampler.settings))
+            call(&[], || registry.loss(&loss.name, &loss.settings))
+                .map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
+            call(&[], || registry.sampler(&sampler.name, &sampler.settings))
                 .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
-            guard(|| registry.weights(&weights.name, &weights.settings))
+            call(&[], || registry.weights(&weights.name, &weights.settings))
                 .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
         );
         match made {

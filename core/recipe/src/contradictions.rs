@@ -2,7 +2,7 @@
 
 use crate::catalogue::Written;
 use crate::problems::Problem;
-use crate::settings::{BackboneRecipe, DataRecipe};
+use crate::settings::{BackboneRecipe, DataRecipe, EvalNetwork};
 
 /// Settings that contradict each other.
 pub(crate) fn contradictions(written: Written) -> Vec<Problem> {
@@ -27,6 +27,10 @@ pub(crate) fn contradictions(written: Written) -> Vec<Problem> {
         problems.push(
             problem.label("only for features").help("use `conv4`, `mobilenet_v2` or another backbone for images"),
         );
+    }
+    if recipe.eval.network == EvalNetwork::Ema && recipe.train.ema.is_none() {
+        let problem = written.problem("eval.network", "there is no moving average of the network to evaluate");
+        problems.push(problem.label("needs `train.ema`").help("set its decay, e.g. `train.ema = 0.999`"));
     }
     let has_files = !has_features && !matches!(recipe.data, DataRecipe::Strokes(_));
     if has_files {

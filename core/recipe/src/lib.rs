@@ -47,10 +47,10 @@ pub use resolved::Resolved;
 pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, CropRecipe, CsvRecipe, CustomNormalise, DataRecipe, EmbeddingRecipe,
-    EvalOn, EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation, JitterRecipe,
-    ListLabels, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe, PoolingRecipe,
-    Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe, TrainRecipe,
-    UnknownLabels, VisionRecipe,
+    EvalNetwork, EvalOn, EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation,
+    JitterRecipe, ListLabels, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe,
+    PoolingRecipe, Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe,
+    TrainRecipe, UnknownLabels, VisionRecipe,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::{help as suggestion, nearest};

@@ -44,6 +44,9 @@ pub struct RunResult {
     pub batches: String,
     /// Seconds spent on training, weight updates and evaluation.
     pub seconds: f64,
+    /// BLAKE3 of `model.safetensors`; empty in results of earlier versions.
+    #[serde(default)]
+    pub model_blake3: String,
 }
 
 /// The name in tables of a method that its recipe does not name.

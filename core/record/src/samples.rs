@@ -6,6 +6,9 @@
 use crate::{Error, Result, files};
 use std::path::{Path, PathBuf};
 
+/// Names of columns that every table has.
+pub const RESERVED: [&str; 7] = ["sample", "path", "label", "weight", "suspected", "nearest_class", "flipped"];
+
 /// One row without the columns of the weight scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleRow {

@@ -53,6 +53,7 @@ pub(crate) fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedR
         batches: blake3::hash(&[seed as u8, 1]).to_hex().to_string(),
         conditions,
         seconds: 12.5,
+        model_blake3: String::new(),
     };
     let folder = format!("runs/fixture-{method}/{}/seed-{seed}", &result.recipe_hash[..8]).into();
     ReportedRun { folder, method: method.into(), case: case.into(), settings, result, manifest: None }

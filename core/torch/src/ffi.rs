@@ -23,6 +23,7 @@ unsafe extern "C" {
     pub(crate) fn curricle_take_grad(parameter: *const C_tensor, gradient: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_norm(tensors: List, count: usize, norm: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_scale(tensors: List, count: usize, factor: *const C_tensor) -> Failure;
+    pub(crate) fn curricle_lerp(tensors: List, targets: List, count: usize, share: f64) -> Failure;
     pub(crate) fn curricle_unscale(
         gradients: List,
         count: usize,

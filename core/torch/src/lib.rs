@@ -1,5 +1,5 @@
 //! The parts of libtorch that curricle needs and tch does not offer: autocast, pinned memory without
-//! warnings, optimiser steps on all parameters in one call, and CUDA flags.
+//! warnings, optimiser steps on all parameters in one call, CUDA flags, and the state that a call may leave changed.
 //!
 //! `shim.cpp` calls libtorch; the modules here make it safe. Tensors cross as `at::Tensor *`, as they
 //! do between tch and torch-sys.
@@ -7,13 +7,15 @@
 mod autocast;
 mod ffi;
 mod memory;
+mod surroundings;
 mod switches;
 mod update;
 
 pub use autocast::Autocast;
 pub use memory::pin;
+pub use surroundings::Surroundings;
 pub use switches::{set_deterministic, set_tf32};
-pub use update::{Adam, Sgd, norm, scale, take_gradient, unscale};
+pub use update::{Adam, Sgd, lerp, norm, scale, take_gradient, unscale};
 
 /// Errors of libtorch as tch's error type.
 pub type Result<T> = std::result::Result<T, tch::TchError>;

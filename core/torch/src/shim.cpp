@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adam.h>
@@ -130,6 +131,10 @@ char *curricle_norm(at::Tensor *const *tensors, size_t count, at::Tensor **norm)
 
 char *curricle_scale(at::Tensor *const *tensors, size_t count, const at::Tensor *factor) {
   return guarded([&] { at::_foreach_mul_(list(tensors, count), *factor); });
+}
+
+char *curricle_lerp(at::Tensor *const *tensors, at::Tensor *const *targets, size_t count, double share) {
+  return guarded([&] { at::_foreach_lerp_(list(tensors, count), list(targets, count), share); });
 }
 
 char *curricle_unscale(at::Tensor *const *gradients, size_t count, at::Tensor *found_inf, const at::Tensor *inverse) {

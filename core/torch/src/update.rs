@@ -37,6 +37,14 @@ pub fn scale(tensors: &[&Tensor], factor: &Tensor) -> Result<()> {
     check(unsafe { ffi::curricle_scale(list.as_ptr(), list.len(), factor.as_ptr()) })
 }
 
+/// Moves each of `tensors` towards its counterpart in `targets`: `t + share · (target - t)`.
+pub fn lerp(tensors: &[&Tensor], targets: &[&Tensor], share: f64) -> Result<()> {
+    assert_eq!(tensors.len(), targets.len(), "every tensor has a target");
+    let (list, targets) = (pointers(tensors), pointers(targets));
+    // SAFETY: both lists hold live tensors and have this length.
+    check(unsafe { ffi::curricle_lerp(list.as_ptr(), targets.as_ptr(), list.len(), share) })
+}
+
 /// Multiplies gradients by `inverse` and sets `found_inf` to 1 if any of them is not finite.
 pub fn unscale(gradients: &[&Tensor], found_inf: &Tensor, inverse: &Tensor) -> Result<()> {
     let list = pointers(gradients);

@@ -1,9 +1,10 @@
 //! Test batches for losses.
 
-use super::{NotPassed, Subject};
+use super::{NotPassed, Subject, fail};
+use crate::call::call;
 use crate::train::declared::check_specs;
-use crate::train::{Declared, check_loss};
-use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, Tensors, guard, rng};
+use crate::train::{Declared, check_connected, check_loss};
+use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -78,7 +79,8 @@ impl Case {
         let float = |t: &Tensor| t.detach().copy().to_kind(kind).to_device(device);
         let mut tensors = Tensors::default();
         for (name, tensor) in self.tensors.iter() {
-            tensors.insert(name, float(tensor).set_requires_grad(tensor.requires_grad()));
+            let copied = if tensor.is_floating_point() { float(tensor) } else { tensor.copy().to_device(device) };
+            tensors.insert(name, copied.set_requires_grad(tensor.requires_grad()));
         }
         Self {
             embeddings: float(&self.embeddings).set_requires_grad(true),
@@ -100,11 +102,44 @@ impl Case {
     }
 
     /// The same, with another state of libtorch's random generator.
+    ///
+    /// The call works on a copy of the loss's state, so that every call starts from the same state.
     pub(crate) fn value_seeded(&self, loss: &dyn Loss, seed: i64) -> Result<Tensor, NotPassed> {
+        let mut tensors = Tensors::default();
+        for (name, tensor) in self.tensors.iter() {
+            tensors.insert(name, if tensor.requires_grad() { tensor.shallow_clone() } else { tensor.copy() });
+        }
+        self.call(loss, &tensors, seed)
+    }
+
+    /// The same case with the state that the loss has after two other batches.
+    pub(super) fn with_memory(self, loss: &dyn Loss) -> Result<Self, NotPassed> {
+        for number in [100, 101] {
+            let mut other = Self::usual(loss, number)?;
+            other.ids = &other.ids + (20 * (number as i64 - 99));
+            let _ = other.call(loss, &self.tensors, 0)?;
+        }
+        Ok(self)
+    }
+
+    fn call(&self, loss: &dyn Loss, tensors: &Tensors, seed: i64) -> Result<Tensor, NotPassed> {
         tch::manual_seed(seed);
-        let weights = self.weights.as_ref();
-        let batch = Batch { weights, ..Batch::new(&self.embeddings, &self.labels, &self.ids, &self.tensors) };
-        Ok(guard(|| check_loss(loss.forward(&batch, &mut Log::enabled())?, &self.embeddings))?)
+        let average = loss.needs_ema().then(|| unit(&(self.embeddings.detach() + 0.01)));
+        let batch = Batch {
+            weights: self.weights.as_ref(),
+            ema_embeddings: average.as_ref(),
+            info: StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() },
+            ..Batch::new(&self.embeddings, &self.labels, &self.ids, tensors)
+        };
+        let mut lent = vec![("embeddings", batch.embeddings), ("labels", batch.labels), ("ids", batch.ids)];
+        lent.extend(batch.weights.map(|weights| ("weights", weights)));
+        let value = call(&lent, || check_loss(loss.forward(&batch, &mut Log::enabled())?, &self.embeddings))?;
+        check_connected(&value, &self.embeddings)?;
+        let kept: Vec<_> = self.tensors.iter().filter(|(_, tensor)| !tensor.requires_grad()).collect();
+        if let Some((name, _)) = kept.into_iter().find(|(name, _)| tensors.get(name).requires_grad()) {
+            return fail(format!("it wrote values with a gradient into its tensor `{name}`"));
+        }
+        Ok(value)
     }
 
     /// The loss and its gradients.

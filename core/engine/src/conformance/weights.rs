@@ -2,9 +2,12 @@
 
 use super::batches::unit;
 use super::{NotPassed, Subject, fail, skip};
+use crate::call::call;
 use crate::train::declared::check_specs;
-use crate::train::{Declared, check_weights};
-use curricle_sdk::{ComponentKind, Error, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, rng};
+use crate::train::{Declared, check_batch_weights, check_weights};
+use curricle_sdk::{
+    Batch, ComponentKind, Error, Log, LossInfo, Round, Shape, StepInfo, WeightScheme, WeightUpdate, guard, rng,
+};
 use rand::RngExt;
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
@@ -50,15 +53,15 @@ impl WeightedData {
     }
 
     fn try_update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Error> {
-        let classes = self.labels.iter().max().map_or(0, |most| most + 1);
-        let shape = Shape { classes, samples: self.labels.len() as i64, embedding: DIMENSIONS };
+        let shape = Shape { classes: self.classes(), samples: self.labels.len() as i64, embedding: DIMENSIONS };
         let specs = guard(|| Ok(scheme.tensors(&shape)))?;
         check_specs(&specs)?;
         let device = self.embeddings.device();
         let declared = Declared::create(specs, 1, ComponentKind::Weights, device);
         let settings = json!({ "alpha": 2.0, "beta": 50.0, "rho": 0.5, "epsilon": 0.1 });
         let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
-        for round in 1..=2 {
+        let flipped: Vec<bool> = (0..self.labels.len()).map(|sample| sample % 5 == 4).collect();
+        for round in u64::from(!scheme.before_training())..=2 {
             tch::manual_seed(0);
             let loss = LossInfo { name: "ms", settings: &settings };
             let round = Round {
@@ -66,13 +69,54 @@ impl WeightedData {
                 rounds: 10,
                 seed: 5,
                 embeddings: scheme.needs_embeddings().then_some(&self.embeddings),
+                ema_embeddings: scheme.needs_ema().then_some(&self.embeddings),
+                flipped: Some(&flipped),
                 ..Round::new(&self.labels, &update.weights, &declared.tensors, loss)
             };
-            let answer = guard(|| scheme.update(&round))?;
+            let answer = call(&[("embeddings", &self.embeddings)], || scheme.update(&round))?;
             check_weights(&answer, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))?;
             update = answer;
+            self.weigh_batches(scheme, &declared, &mut update)?;
         }
         Ok(update)
+    }
+
+    /// Lets the scheme weigh all samples in batches of ten, as in an epoch.
+    fn weigh_batches(
+        &self,
+        scheme: &dyn WeightScheme,
+        declared: &Declared,
+        update: &mut WeightUpdate,
+    ) -> Result<(), Error> {
+        let samples = self.labels.len() as i64;
+        let device = self.embeddings.device();
+        let labels = Tensor::from_slice(&self.labels).to_device(device);
+        let weights = Tensor::from_slice(&update.weights).to_kind(Kind::Float).to_device(device);
+        for start in (0..samples).step_by(10) {
+            let ids = Tensor::arange_start(start, samples.min(start + 10), (Kind::Int64, device));
+            let rows = |all: &Tensor| all.index_select(0, &ids);
+            let (embeddings, labels, weights) = (rows(&self.embeddings), rows(&labels), rows(&weights));
+            let batch = Batch {
+                weights: Some(&weights),
+                ema_embeddings: scheme.needs_ema().then_some(&embeddings),
+                info: StepInfo { classes: self.classes(), samples, ..StepInfo::default() },
+                ..Batch::new(&embeddings, &labels, &ids, &declared.tensors)
+            };
+            let lent = [("embeddings", &embeddings), ("labels", &labels), ("ids", &ids), ("weights", &weights)];
+            let answer = call(&lent, || scheme.weigh_batch(&batch, &mut Log::enabled()))?;
+            let Some(answer) = answer else { return Ok(()) };
+            let answer = check_batch_weights(answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
+            let values = Vec::<f64>::try_from(answer.to_device(Device::Cpu).to_kind(Kind::Double))?;
+            if let Some(weight) = values.iter().find(|weight| !(0.0..=1.0).contains(*weight)) {
+                return Err(Error::other(format!("it returned a weight of {weight}, which is not between 0 and 1")));
+            }
+            update.weights[start as usize..][..values.len()].copy_from_slice(&values);
+        }
+        Ok(())
+    }
+
+    fn classes(&self) -> i64 {
+        self.labels.iter().max().map_or(0, |most| most + 1)
     }
 }
 

@@ -11,7 +11,7 @@ pub use advice::advice;
 use crate::method::{Method, RefusedSettings};
 use crate::registry::{RegisteredComponent, Registry};
 use curricle_recipe::{Catalogue, ComponentSchema, PluginFile, Problem, Refusal, Written};
-use curricle_sdk::Shape;
+use curricle_sdk::{ComponentKind, Shape};
 use std::path::Path;
 
 /// Examines new recipes, or the stored recipe of a run.
@@ -36,12 +36,29 @@ impl Examiner<'_> {
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
                 let specs = groups::trainable(method.loss.as_ref(), &shape);
                 problems.extend(groups::undeclared(written, &specs));
+                problems.extend(missing_average(written, &method));
                 lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
             }
             Err(refused) => problems.extend(refusals(refused, written, self.registry)),
         }
         if problems.is_empty() { Ok(lr_scales) } else { Err(problems) }
     }
+}
+
+/// Components that need a moving average of the network which the recipe does not have.
+fn missing_average(written: Written, method: &Method) -> Vec<Problem> {
+    let recipe = written.recipe;
+    let needs = [
+        (ComponentKind::Loss, &recipe.loss.name, method.loss.needs_ema()),
+        (ComponentKind::Weights, &recipe.weights.name, method.weights.needs_ema()),
+    ];
+    let missing = needs.into_iter().filter(|(_, _, needs)| *needs && recipe.train.ema.is_none());
+    let problem = |(kind, name, _): (ComponentKind, &String, bool)| {
+        let message = format!("{kind} `{name}` needs a moving average of the network");
+        let problem = written.problem(format!("{kind}.name"), message).label("needs `train.ema`");
+        problem.help("set its decay, e.g. `train.ema = 0.999`")
+    };
+    missing.map(problem).collect()
 }
 
 impl Catalogue for Registry {

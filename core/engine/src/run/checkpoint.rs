@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tch::Tensor;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Everything in a checkpoint that is not a tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,12 +33,36 @@ pub struct Position {
     pub seconds: f64,
 }
 
+/// The JSON file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: u32,
+    /// A [`Body`] as JSON text, so that its hash does not depend on how numbers are printed.
+    body: String,
+    body_blake3: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Body {
     position: Position,
     tensors: String,
     tensors_blake3: String,
+}
+
+impl Header {
+    fn new(body: &Body) -> Result<Self> {
+        let body = serde_json::to_string(body).map_err(Error::encode("checkpoint"))?;
+        Ok(Self { format: FORMAT, body_blake3: hash(body.as_bytes()), body })
+    }
+
+    /// The contents, if they are those that were written.
+    fn body(&self) -> Option<Body> {
+        serde_json::from_str(&self.body).ok().filter(|_| hash(self.body.as_bytes()) == self.body_blake3)
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A checkpoint in memory.
@@ -59,13 +83,8 @@ pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) ->
     let tensor_file = format!("{stem}.safetensors");
     let bytes = tensor_file::to_bytes(tensors, None)?;
     files::write(&folder.join(&tensor_file), &bytes)?;
-    let header = Header {
-        format: FORMAT,
-        position: position.clone(),
-        tensors: tensor_file,
-        tensors_blake3: blake3::hash(&bytes).to_hex().to_string(),
-    };
-    files::write_json(&folder.join(format!("{stem}.json")), &header)?;
+    let body = Body { position: position.clone(), tensors: tensor_file, tensors_blake3: hash(&bytes) };
+    files::write_json(&folder.join(format!("{stem}.json")), &Header::new(&body)?)?;
     for path in listed(folder)?.into_iter().filter(|path| path.file_stem() != Some(stem.as_ref())) {
         std::fs::remove_file(&path).map_err(Error::file("remove", &path))?;
     }
@@ -83,15 +102,19 @@ pub(crate) fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
             let message = format!("has format {}; this version of curricle reads format {FORMAT}", header.format);
             return Err(Error::format(path, message));
         }
-        let tensor_path = folder.join(&header.tensors);
+        let corrupt = |path: PathBuf| {
+            let message =
+                "is corrupt: its contents do not match the hash in the checkpoint; use `--force` to start over";
+            Error::format(path, message)
+        };
+        let Some(body) = header.body() else { return Err(corrupt(path)) };
+        let tensor_path = folder.join(&body.tensors);
         let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
-        if blake3::hash(&bytes).to_hex().as_str() != header.tensors_blake3 {
-            let message = "is corrupt: its contents do not match the hash in the checkpoint; use `--force` \
-                           to start over";
-            return Err(Error::format(tensor_path, message));
+        if hash(&bytes) != body.tensors_blake3 {
+            return Err(corrupt(tensor_path));
         }
         let (tensors, _) = tensor_file::read(&tensor_path)?;
-        return Ok(Some(Checkpoint { position: header.position, tensors }));
+        return Ok(Some(Checkpoint { position: body.position, tensors }));
     }
     Ok(None)
 }
@@ -149,5 +172,18 @@ mod tests {
         std::fs::write(folder.path().join("step-00000005.safetensors"), b"rubbish").unwrap();
         let message = latest(folder.path()).unwrap_err().to_string();
         assert!(message.contains("step-00000005.safetensors") && message.contains("corrupt"), "{message}");
+    }
+
+    #[test]
+    fn an_edited_position_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        let path = folder.path().join("step-00000005.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let edited = text.replacen(r#"\"epoch\":1"#, r#"\"epoch\":2"#, 1);
+        assert_ne!(text, edited);
+        std::fs::write(&path, edited).unwrap();
+        let message = latest(folder.path()).unwrap_err().to_string();
+        assert!(message.contains("step-00000005.json") && message.contains("corrupt"), "{message}");
     }
 }

@@ -2,12 +2,13 @@
 
 use super::observe;
 use super::prepare::Prepared;
+use crate::backbone::Model;
 use crate::device::memory;
 use crate::track::{Phase, Profile, Tracker};
 use crate::train::Trainer;
 use crate::{Error, Result};
 use curricle_eval::{self as eval, ClusterOptions, EvalInput, EvalOptions};
-use curricle_recipe::{ClusterWhen, Resolved};
+use curricle_recipe::{ClusterWhen, EvalNetwork, Resolved};
 use curricle_record::Metrics;
 use std::time::Instant;
 use tch::Tensor;
@@ -49,13 +50,18 @@ pub(super) fn evaluate(
 
 /// Embeddings of the test or validation samples.
 pub(super) fn embed_test(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
-    let embedded = prepared.trainer.model.embed(&prepared.test_inputs, batch_size);
+    let trainer = &prepared.trainer;
+    let model = match (trainer.recipe.eval.network, &trainer.ema) {
+        (EvalNetwork::Ema, Some(ema)) => &ema.model,
+        _ => &trainer.model,
+    };
+    let embedded = model.embed(&prepared.test_inputs, batch_size);
     embedded.map_err(|e| explain_memory(e, &prepared.trainer))
 }
 
-/// Embeddings of the training samples, without augmentation.
-pub(super) fn embed_training(trainer: &Trainer) -> Result<Tensor> {
-    let embedded = trainer.model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
+/// Embeddings of the training samples by the network or its moving average, without augmentation.
+pub(super) fn embed_training(trainer: &Trainer, model: &Model) -> Result<Tensor> {
+    let embedded = model.embed(&trainer.data.inputs, trainer.recipe.eval.batch_size);
     embedded.map_err(|e| explain_memory(e, trainer))
 }
 

@@ -3,14 +3,14 @@
 use super::run_loop::RunOptions;
 use crate::backbone::{Compute, Model, normalisation};
 use crate::data::noise::{self, NoisyLabels, NoisySplit};
-use crate::data::{self, Inputs, Split, validation};
+use crate::data::{self, Inputs, Layout, Split, validation};
 use crate::device::memory;
 use crate::experiment::Experiment;
 use crate::tensor_file;
 use crate::train::components::Components;
-use crate::train::{Trainer, TrainingSet};
+use crate::train::{Ema, Trainer, TrainingSet};
 use crate::{Error, Result, caught, device};
-use curricle_recipe::{EvalOn, EvalRecipe};
+use curricle_recipe::{EvalOn, EvalRecipe, Recipe};
 use curricle_record::{Conditions, FORMAT, Manifest, PluginHash};
 use curricle_sdk::{Shape, guard};
 use std::time::Instant;
@@ -126,8 +126,20 @@ pub(super) fn prepare<'a>(
         conditions,
         skipped_files: dataset.skipped,
     };
-    let trainer = Trainer::new(recipe, set, model, components)?;
+    let ema = recipe.train.ema.map(|decay| average(recipe, &model, layout, compute, decay)).transpose()?;
+    let mut trainer = Trainer::new(recipe, set, model, components)?;
+    trainer.ema = ema;
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, test_inputs, query, manifest })
+}
+
+/// The moving average of a network, before the first step.
+fn average(recipe: &Recipe, model: &Model, layout: Layout, compute: Compute, decay: f64) -> Result<Ema> {
+    let tensors = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
+    let mut copy = caught("building the network's moving average", || {
+        Model::restore(&recipe.backbone, &recipe.embedding, layout, &tensors, model.device())
+    })?;
+    copy.set_compute(compute);
+    Ok(Ema::new(copy, decay))
 }
 
 /// Identifies the labels and the split that the run uses, beyond the data set itself.

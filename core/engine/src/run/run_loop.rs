@@ -13,9 +13,10 @@ use crate::stop::StopSignal;
 use crate::tensor_file;
 use crate::track::{Phase, Profile, ProfileSummary, SessionStatus, Tracker, logging};
 use crate::train::noise_report::NoiseReport;
-use crate::train::{EpochEnd, Trainer, TrainerPosition, weighting};
+use crate::train::weighting::{self, Known};
+use crate::train::{EpochEnd, Trainer, TrainerPosition};
 use crate::{Error, Result, caught};
-use curricle_recipe::{EvalOn, Recipe};
+use curricle_recipe::{EvalOn, NoiseRecipe, Recipe};
 use curricle_record::{FORMAT, LockedRun, Metrics, RunFolder, RunResult, files};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,7 +57,8 @@ pub struct RunOutcome {
 /// Runs a recipe to its end: starts it, resumes it, or skips it if it is finished.
 pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &StopSignal) -> Result<RunOutcome> {
     let recipe = &experiment.recipe;
-    let folder = RunFolder::below(&options.out, &recipe.name, &experiment.hash(), recipe.seed);
+    let out = std::path::absolute(&options.out).map_err(Error::file("resolve", &options.out))?;
+    let folder = RunFolder::below(&out, &recipe.name, &experiment.hash(), recipe.seed);
     if !options.force {
         plugins::check_plugins_unchanged(experiment, &options.out, &folder)?;
     }
@@ -138,6 +140,7 @@ impl<'a> RunLoop<'a> {
             Some(checkpoint) => Some(resume(&mut prepared, checkpoint)?),
             None => None,
         };
+        let is_new = resumed.is_none();
         let trainer = &prepared.trainer;
         let (epochs, steps) = (experiment.recipe.train.epochs, trainer.batches()?.len() as u64);
         let mut progress = Progress::new(options.progress, epochs, steps, trainer.epoch(), trainer.step() as u64);
@@ -152,7 +155,10 @@ impl<'a> RunLoop<'a> {
             }
         };
         let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, carried };
-        if run.prepared.trainer.global_step() == 0 {
+        if is_new {
+            if run.prepared.trainer.components.weights.before_training() {
+                run.update_weights(0, &mut LastEpoch::default())?;
+            }
             run.checkpoint()?;
         }
         run.profile.end_epoch(false);
@@ -214,35 +220,13 @@ impl<'a> RunLoop<'a> {
     /// The weight update and the evaluation at the end of an epoch.
     fn end_epoch(&mut self, batches: &[Vec<i64>]) -> Result<LastEpoch> {
         let recipe = self.recipe();
-        let trainer = &mut self.prepared.trainer;
+        let trainer = &self.prepared.trainer;
         let (epoch, step) = (trainer.epoch() + 1, trainer.global_step());
         let mut last = LastEpoch { loss: trainer.mean_loss(), ..Default::default() };
         self.tracker.scalar("train/epoch_loss", last.loss, step, epoch)?;
 
         if !trainer.components.weights.is_uniform() {
-            self.progress.activity("updating the weights");
-            let mut stopwatch = self.profile.stopwatch();
-            let embeddings =
-                if trainer.components.weights.needs_embeddings() { Some(embed_training(trainer)?) } else { None };
-            let update = weighting::update(
-                recipe,
-                &trainer.components,
-                embeddings.as_ref(),
-                &trainer.data.labels,
-                &trainer.weights,
-                epoch,
-            )?;
-            last.weighting = update.scalars;
-            let report = NoiseReport::new(&update.weights, &self.prepared.training.flipped);
-            last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
-            last.columns = update.columns;
-            last.training = embeddings;
-            self.profile.count(Phase::Weighting, &mut stopwatch);
-            let shown = Weighted { split: &self.prepared.training.split, flipped: &self.prepared.training.flipped };
-            let tracker = &mut self.tracker;
-            observe::weighting(tracker, &recipe.track, &last.weighting, &update.weights, &shown, step, epoch)?;
-            trainer.weights.set(update.weights);
-            self.profile.count(Phase::Tracking, &mut stopwatch);
+            self.update_weights(epoch, &mut last)?;
         }
         if epoch.is_multiple_of(recipe.eval.every) || epoch == recipe.train.epochs {
             self.progress.activity("evaluating");
@@ -261,10 +245,43 @@ impl<'a> RunLoop<'a> {
         Ok(last)
     }
 
+    /// Asks the scheme for the weights of the next round.
+    fn update_weights(&mut self, round: u64, last: &mut LastEpoch) -> Result<()> {
+        self.progress.activity("updating the weights");
+        let recipe = self.recipe();
+        let mut stopwatch = self.profile.stopwatch();
+        let Prepared { trainer, training, .. } = &mut self.prepared;
+        trainer.read_weights()?;
+        let (components, step) = (&trainer.components, trainer.global_step());
+        let ema = trainer.ema.as_ref().filter(|_| components.weights.needs_ema());
+        let ema_embeddings = ema.map(|ema| embed_training(trainer, &ema.model)).transpose()?;
+        let wanted = components.weights.needs_embeddings();
+        let embeddings = wanted.then(|| embed_training(trainer, &trainer.model)).transpose()?;
+        let known = Known {
+            embeddings: embeddings.as_ref(),
+            ema_embeddings: ema_embeddings.as_ref(),
+            flipped: (!matches!(recipe.noise, NoiseRecipe::None)).then_some(&training.flipped),
+        };
+        let update = weighting::update(recipe, components, &known, &trainer.data.labels, &trainer.weights, round)?;
+        last.weighting = update.scalars;
+        let report = NoiseReport::new(&update.weights, &training.flipped);
+        last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
+        last.columns = update.columns;
+        last.training = embeddings;
+        self.profile.count(Phase::Weighting, &mut stopwatch);
+        let shown = Weighted { split: &training.split, flipped: &training.flipped };
+        let tracker = &mut self.tracker;
+        observe::weighting(tracker, &recipe.track, &last.weighting, &update.weights, &shown, step, round)?;
+        trainer.weights.set(update.weights);
+        self.profile.count(Phase::Tracking, &mut stopwatch);
+        Ok(())
+    }
+
     fn checkpoint(&mut self) -> Result<()> {
         let mut stopwatch = self.profile.stopwatch();
         self.tracker.flush()?;
         let trainer = &mut self.prepared.trainer;
+        trainer.read_weights()?;
         let TrainerPosition { epoch, step, global_step, meter } = trainer.position();
         let position = Position {
             epoch,
@@ -286,13 +303,17 @@ impl<'a> RunLoop<'a> {
         let mut stopwatch = self.profile.stopwatch();
         let trainer = &self.prepared.trainer;
         log_skipped_steps(trainer);
-        let model: Vec<_> =
-            trainer.snapshot().into_iter().filter(|(name, _)| !name.starts_with("optimizer.")).collect();
-        files::write(&self.folder.model(), &tensor_file::to_bytes(&model, None)?)?;
-        let embeddings = last.training.map_or_else(|| embed_training(trainer), Ok)?;
+        let is_kept = |name: &str| !name.starts_with("optimizer.") && !name.starts_with("sample_columns.");
+        let model: Vec<_> = trainer.snapshot().into_iter().filter(|(name, _)| is_kept(name)).collect();
+        let model = tensor_file::to_bytes(&model, None)?;
+        files::write(&self.folder.model(), &model)?;
+        let embeddings = last.training.map_or_else(|| embed_training(trainer, &trainer.model), Ok)?;
         let weights = trainer.weights.values();
         let table = self.folder.samples();
-        samples::write(&table, &self.prepared.training, weights, &last.columns, &embeddings)?;
+        let mut columns = last.columns;
+        let logged = trainer.columns.read().into_iter();
+        columns.extend(logged.filter(|(name, _)| columns.iter().all(|(other, _)| other != name)).collect::<Vec<_>>());
+        samples::write(&table, &self.prepared.training, weights, &columns, &embeddings)?;
         if recipe.track.projector {
             self.write_projector(last.test)?;
         }
@@ -321,6 +342,7 @@ impl<'a> RunLoop<'a> {
             conditions: self.prepared.manifest.conditions,
             batches: self.carried.batches_hash,
             seconds,
+            model_blake3: blake3::hash(&model).to_hex().to_string(),
         };
         files::write_json(&self.folder.result(), &result)?;
         let checkpoints = self.folder.checkpoints();

@@ -4,7 +4,7 @@ use super::checkpoint;
 use crate::backbone::{Model, normalisation};
 use crate::data::Layout;
 use crate::{Error, Result, caught, tensor_file};
-use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, ImagesRecipe, Recipe};
+use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, EvalNetwork, ImagesRecipe, Recipe};
 use curricle_record::{RunFolder, files};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -65,6 +65,9 @@ impl SavedModel {
         let trained = folder.model();
         let file = file.or(trained.exists().then_some(trained.as_path()));
         let tensors = if let Some(file) = file {
+            if file == trained {
+                check_unchanged(folder, file)?;
+            }
             tensor_file::read(file)?.0
         } else if let Some(checkpoint) = checkpoint::latest(&folder.checkpoints())? {
             tracing::warn!(
@@ -77,7 +80,11 @@ impl SavedModel {
             let message = "has neither a trained model nor a checkpoint";
             return Err(Error::format(folder.path(), message));
         };
-        let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix("model.")?.to_string(), tensor));
+        let prefix = match recipe.eval.network {
+            EvalNetwork::Trained => "model.",
+            EvalNetwork::Ema => "ema.",
+        };
+        let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix(prefix)?.to_string(), tensor));
         let settings = ModelSettings {
             backbone: without_weights(&recipe.backbone),
             embedding: recipe.embedding.clone(),
@@ -169,6 +176,18 @@ impl SavedModel {
         let metadata = metadata.map(|(key, value)| (key.to_string(), value)).into();
         Ok(files::write(path, &tensor_file::to_bytes(&self.build(Device::Cpu)?.original_tensors(), Some(metadata))?)?)
     }
+}
+
+/// Checks that the trained model of a finished run is the one that its result describes.
+fn check_unchanged(folder: &RunFolder, model: &Path) -> Result<()> {
+    let Some(result) = folder.read_result()?.filter(|result| !result.model_blake3.is_empty()) else { return Ok(()) };
+    let bytes = std::fs::read(model).map_err(Error::file("read", model))?;
+    if blake3::hash(&bytes).to_hex().as_str() != result.model_blake3 {
+        let message = "is not the model that the run's `result.json` describes: it was changed after training; run \
+                       the recipe again with `--force`";
+        return Err(Error::format(model, message));
+    }
+    Ok(())
 }
 
 /// The same backbone without its file of pretrained weights, which may no longer exist.

@@ -6,6 +6,9 @@ use tch::Tensor;
 /// Checks that a loss is a scalar with a gradient, on the device of the embeddings.
 pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Result<Tensor> {
     let wrong = |what: String| Err(curricle_sdk::Error::other(what));
+    if loss.is_sparse() {
+        return wrong("must return a dense tensor, not a sparse one".into());
+    }
     if loss.numel() != 1 {
         return wrong(format!("must return a scalar, not a tensor of shape {:?}", loss.size()));
     }
@@ -21,14 +24,55 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
     Ok(loss)
 }
 
-pub(super) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
-    match log.scalars().iter().find(|(_, value)| value.numel() != 1) {
-        Some((name, value)) => Err(curricle_sdk::Error::other(format!(
-            "logged a tensor of shape {:?} as `{name}`, which must be a scalar",
-            value.size()
-        ))),
-        None => Ok(()),
+/// Checks that gradients of a loss reach the embeddings. A loss of proxies alone would train, but not the network.
+pub(crate) fn check_connected(loss: &Tensor, embeddings: &Tensor) -> curricle_sdk::Result<()> {
+    // A frozen network has nothing to learn from the loss.
+    if !embeddings.requires_grad() {
+        return Ok(());
     }
+    let gradient = Tensor::f_run_backward(&[loss], &[embeddings], true, false);
+    let disconnected = match &gradient {
+        Ok(gradients) => gradients.iter().any(|gradient| !gradient.defined()),
+        Err(error) => error.to_string().contains("not to have been used in the graph"),
+    };
+    if disconnected {
+        return Err(curricle_sdk::Error::other(
+            "returned a loss that does not depend on the embeddings, so the network cannot learn from it",
+        ));
+    }
+    gradient.map(drop).map_err(Into::into)
+}
+
+/// Checks the weights that a scheme gave the rows of a batch. Their values are checked when they are read, since that
+/// waits for the device.
+pub(crate) fn check_batch_weights(weights: Tensor, ids: &Tensor) -> curricle_sdk::Result<Tensor> {
+    let is_float = matches!(weights.kind(), tch::Kind::Float | tch::Kind::Double);
+    if weights.size() != ids.size() || !is_float || weights.device() != ids.device() {
+        return Err(curricle_sdk::Error::other(format!(
+            "returned weights of shape {:?}, type {:?}, on {:?} for a batch of {} on {:?}",
+            weights.size(),
+            weights.kind(),
+            weights.device(),
+            ids.size()[0],
+            ids.device()
+        )));
+    }
+    Ok(weights.detach())
+}
+
+pub(super) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
+    for (name, value) in log.scalars() {
+        if value.is_sparse() {
+            return Err(curricle_sdk::Error::other(format!("logged a sparse tensor as `{name}`")));
+        }
+        if value.numel() != 1 {
+            return Err(curricle_sdk::Error::other(format!(
+                "logged a tensor of shape {:?} as `{name}`, which must be a scalar",
+                value.size()
+            )));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), String> {

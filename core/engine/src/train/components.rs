@@ -43,6 +43,13 @@ impl Components {
     }
 }
 
+impl Components {
+    /// Whether the loss or the weight scheme needs the moving average of the network.
+    pub(super) fn need_ema(&self) -> bool {
+        self.loss.needs_ema() || self.weights.needs_ema()
+    }
+}
+
 /// Adds the component to an error, for use with `map_err`.
 pub(crate) fn named(kind: ComponentKind, name: &str) -> impl FnOnce(curricle_sdk::Error) -> Error + use<> {
     let name = name.to_string();

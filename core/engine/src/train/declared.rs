@@ -97,6 +97,32 @@ fn check_spec(spec: &TensorSpec) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that a component left its declared tensors with the shapes, types and gradients they were declared with.
+pub(crate) fn check_declared(declared: &Declared) -> Result<()> {
+    for spec in &declared.specs {
+        let (name, tensor) = (&spec.name, declared.tensors.get(&spec.name));
+        if tensor.size() != spec.shape || tensor.kind() != spec.kind {
+            return Err(Error::other(format!(
+                "declared tensor `{name}` as {:?} {:?} and changed it to {:?} {:?}",
+                spec.kind,
+                spec.shape,
+                tensor.kind(),
+                tensor.size()
+            )));
+        }
+        if !spec.trainable && tensor.requires_grad() {
+            return Err(Error::other(format!(
+                "wrote values with a gradient into its tensor `{name}`; write them without gradients, e.g. with \
+                 `tch::no_grad` or `curricle::NoGradGuard`, or detach them"
+            )));
+        }
+        if spec.trainable && !(tensor.requires_grad() && tensor.is_leaf()) {
+            return Err(Error::other(format!("replaced its trainable tensor `{name}`; change its values in place")));
+        }
+    }
+    Ok(())
+}
+
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / 1e9)
 }
@@ -157,5 +183,27 @@ mod tests {
         }
         let twice = [float(Init::Constant(0.0)), float(Init::Constant(0.0))];
         assert_eq!(check_specs(&twice).unwrap_err().to_string(), "declared tensor `x` twice");
+    }
+
+    #[test]
+    fn declared_tensors_keep_shape_type_and_gradients() {
+        let specs = || {
+            vec![TensorSpec::state("s", [2], Init::Constant(0.0)), TensorSpec::trainable("t", [2], Init::Constant(0.0))]
+        };
+        let declare = || Declared::create(specs(), 0, ComponentKind::Loss, Device::Cpu);
+        let message = |declared: &Declared| check_declared(declared).unwrap_err().to_string();
+        assert!(check_declared(&declare()).is_ok());
+
+        let declared = declare();
+        let _ = declared.tensors.get("s").shallow_clone().resize_([3]);
+        assert!(message(&declared).contains("and changed it to Float [3]"));
+        let declared = declare();
+        let _ = declared
+            .tensors
+            .get("s")
+            .shallow_clone()
+            .f_add_(&Tensor::ones([2], (Kind::Float, Device::Cpu)).set_requires_grad(true))
+            .unwrap();
+        assert!(message(&declared).starts_with("wrote values with a gradient into its tensor `s`"));
     }
 }

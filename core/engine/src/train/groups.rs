@@ -12,7 +12,8 @@ use curricle_recipe::{GroupRecipe, Recipe};
 use std::collections::BTreeMap;
 use tch::Tensor;
 
-/// Everything the optimiser updates: backbone, embedding layer, and the loss's trainable tensors.
+/// Everything the optimiser updates: backbone, embedding layer, and the loss's trainable tensors. Parameters of the
+/// network with `lr_scale = 0` are frozen.
 pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components) -> Result<Vec<Parameter>> {
     let declared = &components.loss_tensors;
     let tensors = model.tensors();
@@ -36,7 +37,13 @@ pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components
         });
     };
     for named in tensors.iter().filter(|named| named.tensor.requires_grad()) {
-        add(named.name.clone(), group_of(&named.name, &recipe.groups), &named.tensor, 1.0);
+        let group = group_of(&named.name, &recipe.groups);
+        if recipe.groups.get(group).is_some_and(|settings| settings.lr_scale == Some(0.0)) {
+            // Frozen: without gradients, the backward pass ends above the first layers.
+            let _ = named.tensor.set_requires_grad(false);
+        } else {
+            add(named.name.clone(), group, &named.tensor, 1.0);
+        }
     }
     for spec in declared.specs.iter().filter(|spec| spec.trainable) {
         add(format!("loss.{}", spec.name), &spec.group, declared.tensors.get(&spec.name), spec.lr_scale);

@@ -1,5 +1,6 @@
 //! Dynamic loss scaling, for gradients too small for f16.
 
+use super::restore::copy;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use tch::{Device, Kind, TchError, Tensor};
@@ -82,7 +83,7 @@ impl LossScale {
         let Self { scale, good_steps, skipped, .. } = self;
         for (name, tensor) in [(SCALE, scale), (GOOD_STEPS, good_steps), (SKIPPED, skipped)] {
             let missing = || Error::MissingTensor(name.to_string());
-            tensor.copy_(state.get(name).ok_or_else(missing)?);
+            copy(tensor, state.get(name).ok_or_else(missing)?, name)?;
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use super::Trainer;
 use super::declared::Declared;
+use super::ema::Ema;
 use super::loss_scale::LossScale;
+use super::restore::copy;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use tch::Tensor;
@@ -18,6 +20,8 @@ impl Trainer<'_> {
         tensors.extend(declared_tensors("weights", &self.components.weights_tensors));
         tensors.extend(self.optimizer.state());
         tensors.extend(self.loss_scale.iter().flat_map(LossScale::state));
+        tensors.extend(self.ema.iter().flat_map(ema_tensors));
+        tensors.extend(self.columns.state());
         tensors.push((SAMPLE_WEIGHTS.into(), Tensor::from_slice(self.weights.values())));
         tensors
     }
@@ -34,6 +38,10 @@ impl Trainer<'_> {
         {
             copy(&tensor, saved(&name)?, &name)?;
         }
+        for (name, tensor) in self.ema.iter().flat_map(ema_tensors) {
+            copy(&tensor, saved(&name)?, &name)?;
+        }
+        self.columns.restore(tensors);
         self.optimizer.restore(tensors, steps)?;
         if let Some(scale) = &mut self.loss_scale {
             scale.restore(tensors)?;
@@ -51,11 +59,6 @@ fn declared_tensors<'a>(kind: &'a str, declared: &'a Declared) -> impl Iterator<
     declared.tensors.iter().map(move |(name, tensor)| (format!("{kind}.{name}"), tensor.shallow_clone()))
 }
 
-fn copy(to: &Tensor, from: &Tensor, name: &str) -> Result<()> {
-    if to.size() != from.size() {
-        let (found, wanted) = (from.size(), to.size());
-        return Err(Error::TensorShape { name: name.to_string(), found, wanted });
-    }
-    to.shallow_clone().copy_(from);
-    Ok(())
+fn ema_tensors(ema: &Ema) -> impl Iterator<Item = (String, Tensor)> {
+    ema.model.tensors().into_iter().map(|named| (format!("ema.{}", named.name), named.tensor))
 }

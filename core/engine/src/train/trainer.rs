@@ -1,21 +1,24 @@
 //! The training loop: one epoch of gradient steps (the θ-phase).
 
-use super::checks::{check_batches, check_log, check_loss};
+use super::checks::check_batches;
 use super::components::{Components, named};
+use super::ema::Ema;
 use super::groups;
 use super::loss_scale::LossScale;
 use super::meter::{LossWindow, Meter, MeterState};
-use super::optimizer::{Optimizer, StepOptions};
+use super::optimizer::Optimizer;
+use super::sample_columns::SampleColumns;
 use super::schedule::Schedule;
 use super::weighting::SampleWeights;
 use crate::backbone::Model;
-use crate::data::{self, Inputs, Samples, View};
+use crate::call::call;
+use crate::data::{self, Inputs, View};
 use crate::device::memory;
 use crate::stop::StopSignal;
 use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_recipe::{Precision, Recipe};
-use curricle_sdk::{Batch, ComponentKind, Epoch, Log, guard, rng};
+use curricle_sdk::{ComponentKind, Epoch, StepInfo};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 use tch::{Device, Tensor};
@@ -27,14 +30,17 @@ pub struct TrainingSet {
     pub inputs: Inputs,
     /// The (possibly noisy) labels.
     pub labels: Vec<i64>,
-    labels_on_device: Tensor,
+    /// Number of classes.
+    classes: i64,
+    pub(super) labels_on_device: Tensor,
 }
 
 impl TrainingSet {
     /// Moves the inputs to the device.
     pub fn new(split: &data::Split, device: Device) -> Self {
         let labels_on_device = Tensor::from_slice(&split.labels).to_device(device);
-        Self { inputs: split.inputs.to_device(device), labels: split.labels.clone(), labels_on_device }
+        let classes = split.class_names.len() as i64;
+        Self { inputs: split.inputs.to_device(device), labels: split.labels.clone(), classes, labels_on_device }
     }
 }
 
@@ -52,12 +58,18 @@ pub struct Trainer<'a> {
     pub optimizer: Optimizer,
     /// The samples' weights.
     pub weights: SampleWeights,
+    /// Numbers per sample that the components logged.
+    pub(crate) columns: SampleColumns,
+    /// The moving average of the network, if the recipe asks for one.
+    pub ema: Option<Ema>,
     /// The epoch being trained, counted from 0.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// Steps already taken in it.
-    step: usize,
+    pub(super) step: usize,
     /// Losses that have not been logged.
-    meter: Meter,
+    pub(super) meter: Meter,
+    /// Whether a step was taken by this process.
+    pub(super) stepped: bool,
     /// The loss scale, for networks in f16.
     pub loss_scale: Option<LossScale>,
     /// Whether to wait for the device after every phase of a step.
@@ -117,6 +129,7 @@ impl<'a> Trainer<'a> {
         let optimizer = Optimizer::new(&recipe.optimizer, groups::parameters(recipe, &model, &components)?);
         let device = model.device();
         let weights = SampleWeights::ones(data.labels.len(), components.weights.is_uniform(), device);
+        let columns = SampleColumns::new(data.labels.len(), device);
         let schedule = Schedule::new(&recipe.schedule, recipe.train.warmup_epochs, recipe.train.epochs);
         Ok(Self {
             recipe,
@@ -125,9 +138,12 @@ impl<'a> Trainer<'a> {
             components,
             optimizer,
             weights,
+            columns,
+            ema: None,
             epoch: 0,
             step: 0,
             meter: Meter::default(),
+            stepped: false,
             loss_scale: (recipe.train.precision == Precision::F16).then(|| LossScale::new(device)),
             profiled: false,
             schedule,
@@ -161,6 +177,12 @@ impl<'a> Trainer<'a> {
         self.meter = Meter::default();
     }
 
+    /// Brings the weights that were set batch by batch to the host, for `weights.values()` and `snapshot`.
+    pub(crate) fn read_weights(&mut self) -> Result<()> {
+        let failed = named(ComponentKind::Weights, &self.recipe.weights.name);
+        self.weights.read().map_err(|message| failed(curricle_sdk::Error::other(message)))
+    }
+
     /// How far training is, for a checkpoint; `snapshot` has the tensors.
     pub fn position(&mut self) -> TrainerPosition {
         let (epoch, step, global_step) = (self.epoch, self.step, self.global_step());
@@ -186,7 +208,7 @@ impl<'a> Trainer<'a> {
     pub fn batches(&self) -> Result<Vec<Vec<i64>>> {
         let epoch = Epoch { labels: &self.data.labels, seed: self.recipe.seed, epoch: self.epoch };
         let failed = |source| named(ComponentKind::Sampler, &self.recipe.sampler.name)(source);
-        let batches = guard(|| self.components.sampler.batches(&epoch)).map_err(failed)?;
+        let batches = call(&[], || self.components.sampler.batches(&epoch)).map_err(failed)?;
         check_batches(&batches, self.data.labels.len()).map_err(|m| failed(curricle_sdk::Error::other(m)))?;
         Ok(batches)
     }
@@ -204,6 +226,7 @@ impl<'a> Trainer<'a> {
         let (mut times, mut steps, mut samples, mut since) = (Times::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
+                self.check_finite()?;
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
@@ -213,7 +236,8 @@ impl<'a> Trainer<'a> {
             let mut stopwatch = Stopwatch::start(self.model.device(), self.profiled);
             let Some(batch) = feed.next() else { break };
             stopwatch.count(Phase::Data, &mut times);
-            let taken = batch.and_then(|batch| self.take_step(&batch, factor, logged, stopwatch, &mut times));
+            let info = self.step_info(batches.len());
+            let taken = batch.and_then(|batch| self.take_step(&batch, info, factor, logged, stopwatch, &mut times));
             let logs = taken.map_err(|e| self.explain_memory(e, size))?;
             self.step += 1;
             steps += 1;
@@ -237,64 +261,21 @@ impl<'a> Trainer<'a> {
                 (times, steps, samples, since) = (Times::default(), 0, 0, Instant::now());
             }
         }
+        self.check_finite()?;
         Ok(EpochEnd::Complete)
     }
 
-    /// One gradient step; nothing in it waits for the device.
-    fn take_step(
-        &mut self,
-        samples: &Samples,
-        lr_factor: f64,
-        logged: bool,
-        mut stopwatch: Stopwatch,
-        times: &mut Times,
-    ) -> Result<Vec<(String, Tensor)>> {
-        // Dropout and losses that sample use libtorch's generator. It is seeded at every step, so that a
-        // resumed epoch draws the same numbers.
-        tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
-        let Samples { ids, inputs } = samples;
-        let labels = self.data.labels_on_device.index_select(0, ids);
-        let weights = self.weights.batch(ids);
-        let embeddings = during("computing embeddings", || Ok(self.model.forward(inputs, true)))?;
-        stopwatch.count(Phase::Forward, times);
-
-        let mut log = if logged { Log::enabled() } else { Log::disabled() };
-        let tensors = &self.components.loss_tensors.tensors;
-        let batch = Batch { weights: weights.as_ref(), ..Batch::new(&embeddings, &labels, ids, tensors) };
-        let loss = guard(|| {
-            let loss = check_loss(self.components.loss.forward(&batch, &mut log)?, &embeddings)?;
-            check_log(&log)?;
-            Ok(loss)
-        });
-        let loss = loss.map_err(named(ComponentKind::Loss, &self.recipe.loss.name))?;
-        stopwatch.count(Phase::Loss, times);
-
-        let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
-        during("computing gradients", || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?))?;
-        stopwatch.count(Phase::Backward, times);
-        // Losses that select pairs by comparison can be 0 on NaN embeddings, so these are checked too: 0
-        // times anything finite is 0.
-        let embeddings_finite = embeddings.detach().sum(loss.kind()) * 0.0;
-        self.meter.push(&(loss.detach() + embeddings_finite));
-        let options = StepOptions {
-            lr_factor,
-            clip_norm: self.recipe.train.clip_norm,
-            want_norm: logged,
-            scale: self.loss_scale.as_mut(),
-        };
-        let norm = during("updating parameters", || Ok(self.optimizer.step(options)?))?;
-        stopwatch.count(Phase::Optimizer, times);
-
-        let mut logs = log.into_scalars();
-        logs.iter_mut().for_each(|(name, _)| name.insert_str(0, "loss/"));
-        if logged {
-            logs.extend(norm.map(|norm| ("train/gradient_norm".to_string(), norm)));
-            if let Some(scale) = &self.loss_scale {
-                logs.push(("train/loss_scale".into(), scale.value()));
-                logs.push(("train/skipped_steps".into(), scale.skipped()));
-            }
+    /// Where the next step is, in an epoch of `steps` steps.
+    fn step_info(&self, steps: usize) -> StepInfo {
+        StepInfo {
+            epoch: self.epoch,
+            epochs: self.recipe.train.epochs,
+            step: self.step as u64,
+            steps: steps as u64,
+            global_step: self.global_step(),
+            classes: self.data.classes,
+            samples: self.data.labels.len() as i64,
         }
-        Ok(logs)
     }
 
     /// Adds a remedy to an out-of-memory error in a training step.
@@ -331,8 +312,20 @@ impl<'a> Trainer<'a> {
         );
         Err(named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
     }
-}
 
-fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T>) -> Result<T> {
-    guard(work).map_err(|source| Error::Torch { during, source })
+    /// A finite loss can have a gradient that is not. In the last step before a checkpoint nothing else would notice.
+    fn check_finite(&self) -> Result<()> {
+        let parameters = self.optimizer.parameters();
+        let norm = super::step::during("checking parameters", || Ok(curricle_torch::norm(&parameters)?))?;
+        if parameters.is_empty() || norm.double_value(&[]).is_finite() {
+            return Ok(());
+        }
+        let message = format!(
+            "the parameters are not finite after epoch {}, step {}, though the loss was: its gradient was not. The last \
+             checkpoint is kept",
+            self.epoch + 1,
+            self.step
+        );
+        Err(named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
+    }
 }

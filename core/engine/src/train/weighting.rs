@@ -1,10 +1,13 @@
 //! The weights of the training samples.
 
 use super::components::{Components, named};
-use crate::{Error, Result};
+use super::declared::check_declared;
+use super::sample_columns::{LOSS_COLUMNS, check_column_name};
+use crate::Result;
+use crate::call::call;
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate, guard};
-use tch::{Device, Tensor};
+use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate};
+use tch::{Device, Kind, Tensor};
 
 /// The weight of every training sample, on the host for the scheme and on the device for losses.
 #[derive(Debug)]
@@ -12,6 +15,8 @@ pub struct SampleWeights {
     values: Vec<f64>,
     on_device: Tensor,
     uniform: bool,
+    /// Whether weights were set on the device that the host does not have.
+    set_in_steps: bool,
 }
 
 impl SampleWeights {
@@ -22,7 +27,7 @@ impl SampleWeights {
 
     fn new(values: Vec<f64>, uniform: bool, device: Device) -> Self {
         let single: Vec<f32> = values.iter().map(|&w| w as f32).collect();
-        Self { values, on_device: Tensor::from_slice(&single).to_device(device), uniform }
+        Self { values, on_device: Tensor::from_slice(&single).to_device(device), uniform, set_in_steps: false }
     }
 
     /// The weights on the host.
@@ -35,37 +40,69 @@ impl SampleWeights {
         (!self.uniform).then(|| self.on_device.index_select(0, ids))
     }
 
+    /// Sets the weights of a batch, without waiting for the device.
+    pub(super) fn set_batch(&mut self, ids: &Tensor, weights: &Tensor) -> curricle_sdk::Result<()> {
+        let _no_grad = tch::no_grad_guard();
+        let _ = self.on_device.f_index_copy_(0, ids, &weights.to_kind(Kind::Float))?;
+        self.set_in_steps = true;
+        Ok(())
+    }
+
+    /// Reads the weights that were set batch by batch; the error says which one is not a weight.
+    pub(super) fn read(&mut self) -> Result<(), String> {
+        if std::mem::take(&mut self.set_in_steps) {
+            let values = self.on_device.to_device(Device::Cpu).to_kind(Kind::Double);
+            self.values = Vec::try_from(values).unwrap_or_default();
+            check_values(&self.values)?;
+        }
+        Ok(())
+    }
+
     /// Replaces the weights.
     pub fn set(&mut self, values: Vec<f64>) {
         *self = Self::new(values, self.uniform, self.on_device.device());
     }
 }
 
+/// What the scheme may know of the training samples besides their labels.
+#[derive(Debug, Default)]
+pub struct Known<'a> {
+    /// Embeddings of the network, if the scheme needs them.
+    pub embeddings: Option<&'a Tensor>,
+    /// Embeddings of its moving average, if the scheme needs them.
+    pub ema_embeddings: Option<&'a Tensor>,
+    /// Which labels the recipe's noise changed, if it has any.
+    pub flipped: Option<&'a [bool]>,
+}
+
 /// Asks the scheme for the weights of the next round and checks them.
 pub fn update(
     recipe: &Recipe,
     components: &Components,
-    embeddings: Option<&Tensor>,
+    known: &Known,
     labels: &[i64],
     weights: &SampleWeights,
     round: u64,
 ) -> Result<WeightUpdate> {
+    let Known { embeddings, ema_embeddings, flipped } = *known;
     let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let round = Round {
         round,
         rounds: recipe.train.epochs,
         seed: recipe.seed,
         embeddings,
+        ema_embeddings,
+        flipped,
         ..Round::new(labels, weights.values(), &components.weights_tensors.tensors, loss)
     };
-    let update =
-        guard(|| components.weights.update(&round)).map_err(named(ComponentKind::Weights, &recipe.weights.name))?;
-    check(&update, labels.len()).map_err(|message| Error::Component {
-        kind: ComponentKind::Weights,
-        name: recipe.weights.name.clone(),
-        source: curricle_sdk::Error::other(message),
-    })?;
-    Ok(update)
+    let mut lent: Vec<(&str, &Tensor)> = embeddings.map(|x| ("embeddings", x)).into_iter().collect();
+    lent.extend(ema_embeddings.map(|x| ("ema_embeddings", x)));
+    let update = call(&lent, || components.weights.update(&round)).and_then(|update| {
+        check_declared(&components.weights_tensors)?;
+        check(&update, labels.len()).map_err(curricle_sdk::Error::other)?;
+        Ok(update)
+    });
+    update.map_err(named(ComponentKind::Weights, &recipe.weights.name))
 }
 
 /// Checks a scheme's update; the error is a message.
@@ -74,14 +111,28 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
     if update.weights.len() != samples {
         return Err(wrong_length("weights", update.weights.len()));
     }
-    if let Some(sample) = update.weights.iter().position(|w| !(0.0..=1.0).contains(w)) {
-        let weight = update.weights[sample];
+    check_values(&update.weights)?;
+    for (index, (name, column)) in update.columns.iter().enumerate() {
+        if column.len() != samples {
+            return Err(wrong_length(&format!("column `{name}`"), column.len()));
+        }
+        check_column_name(name).map_err(|error| error.to_string())?;
+        if name.starts_with(LOSS_COLUMNS) || update.columns[..index].iter().any(|(other, _)| other == name) {
+            return Err(format!("named a column of `samples.csv` `{name}`, which is not available"));
+        }
+    }
+    Ok(())
+}
+
+fn check_values(weights: &[f64]) -> Result<(), String> {
+    if let Some(sample) = weights.iter().position(|w| !(0.0..=1.0).contains(w)) {
+        let weight = weights[sample];
         return Err(format!("returned a weight of {weight} for sample {sample}, which is not between 0 and 1"));
     }
-    match update.columns.iter().find(|(_, column)| column.len() != samples) {
-        Some((name, column)) => Err(wrong_length(&format!("column `{name}`"), column.len())),
-        None => Ok(()),
+    if weights.iter().all(|&weight| weight == 0.0) {
+        return Err("gave all samples the weight 0, so there is nothing to learn from".into());
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -27,6 +27,17 @@ pub enum EvalOn {
     Validation,
 }
 
+/// The network to evaluate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EvalNetwork {
+    /// The network as trained.
+    #[default]
+    Trained,
+    /// Its exponential moving average, see `train.ema`.
+    Ema,
+}
+
 /// What to evaluate, and when.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -34,6 +45,8 @@ pub struct EvalRecipe {
     /// The classes to evaluate on. To choose settings, use `validation`: the last of the training
     /// classes, held out from training. Test classes are for final results.
     pub on: EvalOn,
+    /// The network to evaluate: the trained one, or its moving average (`train.ema`).
+    pub network: EvalNetwork,
     /// Fraction of the training classes that `on = "validation"` holds out.
     #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
     pub validation_share: f64,
@@ -57,6 +70,7 @@ impl Default for EvalRecipe {
     fn default() -> Self {
         Self {
             on: EvalOn::Test,
+            network: EvalNetwork::Trained,
             validation_share: 0.2,
             every: 1,
             recall_at: vec![1, 2, 4, 8],

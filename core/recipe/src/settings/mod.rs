@@ -16,7 +16,7 @@ mod training;
 
 pub use component::ComponentRecipe;
 pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRecipe, SplitRecipe, StrokesRecipe};
-pub use evaluation::{ClusterWhen, EvalOn, EvalRecipe, TrackRecipe};
+pub use evaluation::{ClusterWhen, EvalNetwork, EvalOn, EvalRecipe, TrackRecipe};
 pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
 pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};

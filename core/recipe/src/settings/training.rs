@@ -155,6 +155,10 @@ pub struct TrainRecipe {
     /// Maximum gradient norm; larger gradients are scaled down to it. Default: no clipping.
     #[schemars(range(min = 0.0))]
     pub clip_norm: Option<f64>,
+    /// Decay of an exponential moving average of the network's parameters, e.g. 0.999 (a mean teacher). Evaluation
+    /// uses it with `eval.network = "ema"`, and losses and weight schemes can ask for its embeddings. Default: none.
+    #[schemars(extend("minimum" = 0.0, "exclusiveMaximum" = 1.0))]
+    pub ema: Option<f64>,
     /// Steps between logged losses.
     #[serde(default = "log_every")]
     #[schemars(range(min = 1))]

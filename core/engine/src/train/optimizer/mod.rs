@@ -9,6 +9,7 @@ mod rmsprop;
 mod sgd;
 
 use super::loss_scale::LossScale;
+use super::restore::copy;
 use crate::{Error, Result};
 use curricle_recipe::OptimizerRecipe;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -215,6 +216,16 @@ impl Optimizer {
         if gradients.is_empty() { Ok(self.counters[0].zeros_like()) } else { curricle_torch::norm(gradients) }
     }
 
+    /// Everything it updates.
+    pub(super) fn parameters(&self) -> Vec<&Tensor> {
+        self.slots.iter().map(|slot| &slot.parameter.tensor).collect()
+    }
+
+    /// Whether any parameter has a gradient, i.e. a backward pass since the last step reached it.
+    pub(super) fn has_gradients(&self) -> bool {
+        self.slots.iter().any(|slot| slot.parameter.tensor.grad().defined())
+    }
+
     /// The number of steps taken.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -241,7 +252,8 @@ impl Optimizer {
         let saved = |key: &str| state.get(key).ok_or_else(|| Error::MissingTensor(key.to_string()));
         for slot in &mut self.slots {
             for (name, moment) in names.iter().zip(&mut slot.moments) {
-                moment.copy_(saved(&state_name(name, &slot.parameter.name))?);
+                let name = state_name(name, &slot.parameter.name);
+                copy(moment, saved(&name)?, &name)?;
             }
         }
         if !self.slots.is_empty() {

@@ -1,0 +1,99 @@
+//! Numbers per sample that a component logs batch by batch.
+
+use curricle_record::samples;
+use curricle_sdk::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use tch::{Device, Kind, Tensor};
+
+/// Prefix of the columns' names in a checkpoint.
+const PREFIX: &str = "sample_columns.";
+
+/// Prefix of the columns that a loss logs, so that they cannot have the names of a weight scheme's columns.
+pub(super) const LOSS_COLUMNS: &str = "loss_";
+
+/// The last number of every sample, by name; NaN for samples that have not been in a batch. They stay on the device
+/// until `samples.csv` is written.
+#[derive(Debug)]
+pub(crate) struct SampleColumns {
+    columns: BTreeMap<String, Tensor>,
+    samples: i64,
+    device: Device,
+}
+
+impl SampleColumns {
+    /// No columns.
+    pub(super) fn new(samples: usize, device: Device) -> Self {
+        Self { columns: BTreeMap::new(), samples: samples as i64, device }
+    }
+
+    /// Keeps the numbers of a batch in columns whose names start with `prefix`.
+    pub(super) fn keep(&mut self, prefix: &str, ids: &Tensor, logged: Vec<(String, Tensor)>) -> Result<()> {
+        let _no_grad = tch::no_grad_guard();
+        for (name, values) in logged {
+            let name = format!("{prefix}{name}");
+            check_column_name(&name)?;
+            if values.size() != ids.size() || values.device() != ids.device() {
+                return Err(Error::other(format!(
+                    "logged numbers of shape {:?} on {:?} as `{name}` for a batch of {} on {:?}",
+                    values.size(),
+                    values.device(),
+                    ids.size()[0],
+                    ids.device()
+                )));
+            }
+            let empty = || Tensor::full([self.samples], f64::NAN, (Kind::Float, self.device));
+            let column = self.columns.entry(name).or_insert_with(empty);
+            let _ = column.f_index_copy_(0, ids, &values.to_kind(Kind::Float))?;
+        }
+        Ok(())
+    }
+
+    /// The columns on the host.
+    pub(crate) fn read(&self) -> Vec<(String, Vec<f64>)> {
+        let read = |tensor: &Tensor| {
+            Vec::<f64>::try_from(tensor.to_device(Device::Cpu).to_kind(Kind::Double)).unwrap_or_default()
+        };
+        self.columns.iter().map(|(name, column)| (name.clone(), read(column))).collect()
+    }
+
+    /// The tensors for a checkpoint.
+    pub(super) fn state(&self) -> impl Iterator<Item = (String, Tensor)> {
+        self.columns.iter().map(|(name, column)| (format!("{PREFIX}{name}"), column.shallow_clone()))
+    }
+
+    /// Restores the columns in a checkpoint.
+    pub(super) fn restore(&mut self, tensors: &HashMap<String, Tensor>) {
+        let saved = tensors.iter().filter_map(|(name, tensor)| Some((name.strip_prefix(PREFIX)?, tensor)));
+        let fitting = saved.filter(|(_, tensor)| tensor.size() == [self.samples]);
+        self.columns = fitting.map(|(name, tensor)| (name.to_string(), tensor.copy().to_device(self.device))).collect();
+    }
+}
+
+/// Checks that a name is free for a column of `samples.csv`.
+pub(super) fn check_column_name(name: &str) -> Result<()> {
+    if name.is_empty() || samples::RESERVED.contains(&name) {
+        return Err(Error::other(format!("named a column of `samples.csv` `{name}`, which is not available")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_of_each_sample_is_kept() {
+        let mut columns = SampleColumns::new(3, Device::Cpu);
+        let log = |values: &[f64]| vec![("p".to_string(), Tensor::from_slice(values))];
+        columns.keep("", &Tensor::from_slice(&[0i64, 2]), log(&[0.5, 0.25])).unwrap();
+        columns.keep("", &Tensor::from_slice(&[2i64]), log(&[1.0])).unwrap();
+        let saved: HashMap<_, _> = columns.state().collect();
+        let mut resumed = SampleColumns::new(3, Device::Cpu);
+        resumed.restore(&saved);
+        let (name, values) = resumed.read().remove(0);
+        assert_eq!(name, "p");
+        assert_eq!((values[0], values[2]), (0.5, 1.0));
+        assert!(values[1].is_nan());
+        assert!(columns.keep("", &Tensor::from_slice(&[0i64, 1]), log(&[1.0])).is_err());
+    }
+}
