@@ -52,13 +52,13 @@ BETAS = 1.2 + 0.3 * rng.normal(size=CLASSES)
 
 
 class Given:
-    """A batch as the loops see it."""
+    """A batch as the loops see it: samples of weight 0 are absent, except where `bspml` keeps them."""
 
-    def __init__(self, data, weighted):
+    def __init__(self, data, weighted, keep=False):
         self.x = torch.tensor(data["embeddings"], requires_grad=True)
         self.y, self.ids = data["labels"].tolist(), data["ids"].tolist()
-        self.b = len(self.y)
-        self.w = data["weights"].tolist() if weighted else [1.0] * self.b
+        self.w = data["weights"].tolist() if weighted else [1.0] * len(self.y)
+        self.rows = [i for i, w in enumerate(self.w) if keep or w > 0]
 
     def s(self, i, j):
         return (self.x[i] * self.x[j]).sum()
@@ -70,16 +70,16 @@ class Given:
         return self.d2(i, j).sqrt()
 
     def positives(self, i):
-        return [j for j in range(self.b) if self.y[j] == self.y[i] and self.ids[j] != self.ids[i]]
+        return [j for j in self.rows if self.y[j] == self.y[i] and self.ids[j] != self.ids[i]]
 
     def negatives(self, i):
-        return [j for j in range(self.b) if self.y[j] != self.y[i]]
+        return [j for j in self.rows if self.y[j] != self.y[i]]
 
     def pairs(self, of):
-        return [(i, j) for i in range(self.b) for j in of(i)]
+        return [(i, j) for i in self.rows for j in of(i)]
 
     def triplets(self):
-        return [(a, p, n) for a in range(self.b) for p in self.positives(a) for n in self.negatives(a)]
+        return [(a, p, n) for a in self.rows for p in self.positives(a) for n in self.negatives(a)]
 
     def zero(self):
         return self.x.sum() * 0.0
@@ -99,9 +99,8 @@ def relu(value):
     return torch.relu(value)
 
 
-def informative(g, i, epsilon, alive=lambda _: True):
-    pos = [j for j in g.positives(i) if alive(j)]
-    neg = [j for j in g.negatives(i) if alive(j)]
+def informative(g, i, epsilon):
+    pos, neg = g.positives(i), g.negatives(i)
     if not pos or not neg:
         return [], []
     least = min(g.s(i, p).item() for p in pos)
@@ -112,32 +111,31 @@ def informative(g, i, epsilon, alive=lambda _: True):
     )
 
 
-def log_sums(g, i, pos, neg, alpha, beta, rho):
-    pull = torch.log(1 + sum((torch.exp(-alpha * (g.s(i, p) - rho)) for p in pos), g.zero())) / alpha
-    push = torch.log(1 + sum((torch.exp(beta * (g.s(i, n) - rho)) for n in neg), g.zero())) / beta
+def log_sums(g, i, pos, neg, alpha, beta, rho, w):
+    pull = torch.log(1 + sum((w[p] * torch.exp(-alpha * (g.s(i, p) - rho)) for p in pos), g.zero())) / alpha
+    push = torch.log(1 + sum((w[n] * torch.exp(beta * (g.s(i, n) - rho)) for n in neg), g.zero())) / beta
     return pull, push
 
 
 def ms(g, alpha=2, beta=50, rho=0.5, epsilon=0.1):
     terms = []
-    for i in range(g.b):
+    for i in g.rows:
         pos, neg = informative(g, i, epsilon)
-        terms.append((g.w[i], sum(log_sums(g, i, pos, neg, alpha, beta, rho))))
+        terms.append((g.w[i], sum(log_sums(g, i, pos, neg, alpha, beta, rho, g.w))))
     return mean_over(terms, g)
 
 
-def bspml(g, alpha=2, beta=50, rho=0.5, epsilon=0.1, zero_weight="keep"):
-    def alive(i):
-        return zero_weight == "keep" or g.w[i] != 0
-
-    loss, size = g.zero(), sum(alive(i) for i in range(g.b))
-    for i in filter(alive, range(g.b)):
-        pos, neg = informative(g, i, epsilon, alive)
-        pull, push = log_sums(g, i, pos, neg, alpha, beta, rho)
-        mean_p = sum(g.w[p] for p in pos) / len(pos) if pos else 0.0
-        mean_n = sum(g.w[n] for n in neg) / len(neg) if neg else 0.0
-        loss = loss + g.w[i] * (mean_p * pull + mean_n * push)
-    return loss / size if size else loss
+def bspml(g, alpha=2, beta=50, rho=0.5, epsilon=0.1, zero_weight="keep", normalise="batch"):
+    loss, size, weight = g.zero(), len(g.rows), 0.0
+    average = sum(g.w) / size if size else 0.0
+    mean = lambda samples, none: sum(g.w[j] for j in samples) / len(samples) if samples else none
+    for i in g.rows:
+        pos, neg = informative(g, i, epsilon)
+        pull, push = log_sums(g, i, pos, neg, alpha, beta, rho, [1.0] * len(g.w))
+        loss = loss + g.w[i] * (mean(pos, 0.0) * pull + mean(neg, 0.0) * push)
+        weight += g.w[i] * (mean(pos, average) + mean(neg, average)) / 2
+    total = size if normalise == "batch" else weight
+    return loss / total if total else loss
 
 
 def contrastive(g, pos_margin=None, neg_margin=None, distance="cosine"):
@@ -157,7 +155,7 @@ def triplet(g, margin=0.0, smooth=True, squared=False, mining="all"):
     chosen = g.triplets()
     if mining == "hard":
         chosen = []
-        for a in range(g.b):
+        for a in g.rows:
             if g.positives(a) and g.negatives(a):
                 p = max(g.positives(a), key=lambda j: d(a, j).item())
                 chosen.append((a, p, min(g.negatives(a), key=lambda j: d(a, j).item())))
@@ -187,19 +185,19 @@ def margin(g, margin=0.2, beta=1.2, learn_beta="none", sampling="all", tensor=No
 def fastap(g, bins=10):
     width = 4 / bins
     terms = []
-    for i in range(g.b):
+    for i in g.rows:
         pos, neg = g.positives(i), g.negatives(i)
         if not pos:
             continue
         ap, running_pos, running = g.zero(), g.zero(), g.zero()
         for z in range(bins + 1):
             pulse = lambda j: relu(1 - (g.d2(i, j) - z * width).abs() / width)
-            h_pos = sum((pulse(j) for j in pos), g.zero())
+            h_pos = sum((g.w[j] * pulse(j) for j in pos), g.zero())
             running_pos = running_pos + h_pos
-            running = running + h_pos + sum((pulse(j) for j in neg), g.zero())
+            running = running + h_pos + sum((g.w[j] * pulse(j) for j in neg), g.zero())
             if running.item() > 0:
                 ap = ap + h_pos * running_pos / running
-        terms.append((g.w[i], 1 - ap / len(pos)))
+        terms.append((g.w[i], 1 - ap / sum(g.w[j] for j in pos)))
     return mean_over(terms, g)
 
 
@@ -217,8 +215,8 @@ def proxy_anchor(g, alpha=32, delta=0.1, tensor=None):
     pull, push, present = g.zero(), g.zero(), 0
     for c in range(CLASSES):
         proxy = tensor[c] / (tensor[c] ** 2).sum().sqrt()
-        own = [i for i in range(g.b) if g.y[i] == c and g.w[i] > 0]
-        others = [i for i in range(g.b) if g.y[i] != c]
+        own = [i for i in g.rows if g.y[i] == c]
+        others = [i for i in g.rows if g.y[i] != c]
         present += bool(own)
         exp = lambda i, sign, shift: g.w[i] * torch.exp(sign * alpha * ((g.x[i] * proxy).sum() + shift))
         pull = pull + torch.log(1 + sum((exp(i, -1, -delta) for i in own), g.zero()))
@@ -230,7 +228,7 @@ def snr(g, pos_margin=0.0, neg_margin=1.0, regularizer=0.0):
     d = lambda i, j: torch.var(g.x[j] - g.x[i]) / torch.var(g.x[i])
     pull = [(g.w[i] * g.w[j], relu(d(i, j) - pos_margin)) for i, j in g.pairs(g.positives)]
     push = [(g.w[i] * g.w[j], relu(neg_margin - d(i, j))) for i, j in g.pairs(g.negatives)]
-    mean = mean_over([(g.w[i], g.x[i].sum().abs()) for i in range(g.b)], g)
+    mean = mean_over([(g.w[i], g.x[i].sum().abs()) for i in g.rows], g)
     return mean_over(above_zero(pull), g) + mean_over(above_zero(push), g) + regularizer * mean
 
 
@@ -297,7 +295,8 @@ SETTINGS = {
 ONLY_LOOPS = {
     "triplet": [{"mining": "hard"}, {"mining": "semihard"}, {"mining": "semihard", "smooth": False, "margin": 0.2}],
     "rdml": [{}, {"eta": 3.0}, {"eta": 0.5, "margin": 0.4}],
-    "bspml": [{}, {"rho": 1.0}, {"zero_weight": "drop"}],
+    "bspml": [{}, {"rho": 1.0}, {"zero_weight": "drop"}, {"normalise": "weights"},
+              {"zero_weight": "drop", "normalise": "weights"}],
     "snr": [{"regularizer": 0.5}],
 }
 FORMULAS = {f.__name__: f for f in (ms, bspml, contrastive, triplet, margin, fastap, rdml, proxy_anchor, snr)}
@@ -346,7 +345,8 @@ for group in (SETTINGS, ONLY_LOOPS):
             if not settings:
                 combinations += [("one_class", False), ("singletons", True)]
             for batch_name, weighted in combinations:
-                given = Given(BATCHES[batch_name], weighted)
+                keep = name == "bspml" and settings.get("zero_weight", "keep") == "keep"
+                given = Given(BATCHES[batch_name], weighted, keep)
                 tensor_name, value = declared(name, settings)
                 more, parameter = {}, None
                 if tensor_name:

@@ -270,11 +270,16 @@ struct Batch {
     at::Tensor x = embeddings.to(precision());
     return x.matmul(x.t());
   }
-  // 0/1 masks [B, B]: same class and different sample; different class.
+  // 0/1 masks [B, B]: same class and different sample; different class. A sample of weight 0 is in no pair.
   Pairs pairs() const {
     at::Tensor same = labels.unsqueeze(1) == labels.unsqueeze(0);
     at::Tensor other = ids.unsqueeze(1) != ids.unsqueeze(0);
-    return {same.logical_and(other).to(precision()), same.logical_not().to(precision())};
+    Pairs pairs{same.logical_and(other), same.logical_not()};
+    if (weights) {
+      at::Tensor present = *weights > 0, both_present = present.unsqueeze(1).logical_and(present);
+      pairs = {pairs.positive.logical_and(both_present), pairs.negative.logical_and(both_present)};
+    }
+    return {pairs.positive.to(precision()), pairs.negative.to(precision())};
   }
   at::Tensor weights_or_ones() const { return weights ? *weights : at::ones({size()}, embeddings.options().dtype(precision())); }
   // w_i w_j for all pairs [B, B].

@@ -61,7 +61,8 @@ impl<'a> Batch<'a> {
         x.matmul(&x.tr())
     }
 
-    /// The positive and negative pairs, in the precision of the similarities. Two copies of one sample are neither.
+    /// The positive and negative pairs, in the precision of the similarities. Two copies of one sample are neither,
+    /// and a sample of weight 0 is in no pair.
     pub fn pairs(&self) -> Pairs {
         self.pair_masks().to_kind(self.options().0)
     }
@@ -70,7 +71,14 @@ impl<'a> Batch<'a> {
     pub fn pair_masks(&self) -> PairMasks {
         let same_class = self.labels.unsqueeze(1).eq_tensor(self.labels);
         let other_sample = self.ids.unsqueeze(1).ne_tensor(self.ids);
-        PairMasks { positive: same_class.logical_and(&other_sample), negative: same_class.logical_not() }
+        let pairs = PairMasks { positive: same_class.logical_and(&other_sample), negative: same_class.logical_not() };
+        let Some(weights) = self.weights else { return pairs };
+        let present = weights.gt(0.0);
+        let both_present = present.unsqueeze(1).logical_and(&present);
+        PairMasks {
+            positive: pairs.positive.logical_and(&both_present),
+            negative: pairs.negative.logical_and(&both_present),
+        }
     }
 
     /// Number of rows.
@@ -104,8 +112,9 @@ pub trait Loss: Send + Sync {
     /// The loss of one batch, a scalar that gradients flow through.
     ///
     /// Stay on the device of the inputs: no `.double_value()`, no loops over anchors, nothing that waits for the
-    /// device. With all weights 1 the result must equal the result without weights. A batch without any pair gives
-    /// 0, still connected to the embeddings.
+    /// device. With all weights 1 the result must equal the result without weights, and a sample of weight 0 is
+    /// absent: value and gradients equal those of the batch without it. A batch without any pair gives 0, still
+    /// connected to the embeddings.
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor>;
 
     /// The tensors the loss needs, learnable or not, e.g. one proxy per class.

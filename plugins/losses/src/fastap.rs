@@ -10,7 +10,8 @@ use curricle_sdk::prelude::*;
 /// of its positives and negatives with L bins of width Δ: node `z` of the L+1 nodes counts
 /// `relu(1 - |D² - z|/Δ)`, so each distance is shared between the two nodes around it. With `H` the
 /// cumulative sums, `FastAP_i = 1/N⁺_i Σ_z h⁺_z H⁺_z / H_z` (0/0 = 0), and the loss is the mean of
-/// `1 - FastAP_i` over the anchors that have positives, weighted by `w_i`.
+/// `1 - FastAP_i` over the anchors that have positives. With weights, the histograms and the number
+/// of positives N⁺ count sample j with `w_j`, and the mean over anchors is weighted by `w_i`.
 ///
 /// Equals `FastAPLoss` of pytorch-metric-learning.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -31,18 +32,18 @@ impl FastAp {
     /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
     #[doc(hidden)]
     pub fn reference(&self, batch: &Batch) -> Tensor {
-        let pairs = batch.pairs();
+        let (pairs, weights) = (batch.pairs(), batch.weights_or_ones());
         let squared = reference::distances(batch).square();
         let nodes = Tensor::linspace(0.0, 4.0, self.bins + 1, batch.options());
         let width = 4.0 / self.bins as f64;
         let pulses = (1.0f64 - (squared.unsqueeze(2) - nodes).abs() / width).relu();
-        let histogram = |pairs: &Tensor| (&pulses * pairs.unsqueeze(2)).sum_dim_intlist(1, false, None);
+        let histogram = |pairs: &Tensor| (&pulses * (pairs * &weights).unsqueeze(2)).sum_dim_intlist(1, false, None);
         let positives = histogram(&pairs.positive);
         let all = &positives + histogram(&pairs.negative);
         let precision = positives.cumsum(1, None) / not_zero(&all.cumsum(1, None));
-        let count = pairs.positive.sum_dim_intlist(1, false, None);
+        let count = pairs.positive.matmul(&weights);
         let average_precision = (positives * precision).sum_dim_intlist(1, false, None) / not_zero(&count);
-        weighted_mean(&(1.0 - average_precision), &(batch.weights_or_ones() * count.sign()))
+        weighted_mean(&(1.0 - average_precision), &(weights * count.sign()))
     }
 }
 
@@ -58,7 +59,11 @@ impl Loss for FastAp {
         // A distance at u bins adds clamp(z + 1 - u, 0, 1) to the cumulative histogram at node z, so [B, 2, B] masks
         // times [B, L+2, B] ramps give H of the positives and of all pairs at once, starting at node -1.
         let either = pairs.negative.logical_or(&pairs.positive);
-        let masks = Tensor::stack(&[&pairs.positive, &either], 1).to_kind(kind);
+        let weights = embeddings.weights(batch);
+        let mut masks = Tensor::stack(&[&pairs.positive, &either], 1).to_kind(kind);
+        if let Some(weights) = &weights {
+            masks *= weights;
+        }
         let ends = Tensor::arange(self.bins + 2, (kind, position.device())).unsqueeze(1);
         let ramps = (ends - position.unsqueeze(1)).clamp_(0.0, 1.0);
         let cumulative = masks.bmm(&ramps.transpose(1, 2));
@@ -72,7 +77,7 @@ impl Loss for FastAp {
         let count = not_zero(&positives.select(1, self.bins));
         let average_precision = (&in_bin * &precision).sum_dim_intlist(1, false, None) / &count;
         let counted = positives.select(1, self.bins).sign();
-        let counted = match embeddings.weights(batch) {
+        let counted = match weights {
             Some(weights) => counted * weights,
             None => counted,
         };

@@ -24,7 +24,7 @@ mod rdml;
 mod snr;
 mod triplet;
 
-pub use bspml::{Bspml, ZeroWeight};
+pub use bspml::{Bspml, Normalisation, ZeroWeight};
 pub use contrastive::{Contrastive, Distance};
 pub use fastap::FastAp;
 pub use margin::{LearnBeta, Margin, TripletSampling};

@@ -10,7 +10,8 @@ use curricle_sdk::prelude::*;
 /// Margin loss: positives closer than `β - α`, negatives farther than `β + α`.
 ///
 /// `Σ relu(α + D_ap - β) + Σ relu(α + β - D_an)` over the triplets, divided by the number of terms
-/// that are not 0. A triplet counts with `w_a w_p w_n`, also in that number.
+/// that are not 0. A triplet counts with `w_a w_p w_n`, also in that number; negatives of weight 0
+/// are not sampled.
 ///
 /// `sampling = "distance_weighted"` forms one triplet for every positive pair: its negative is
 /// sampled with `P(n|a) ∝ 1/q(max(D_an, 0.5))` among the negatives with `D_an < 1.4`, where

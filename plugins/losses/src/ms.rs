@@ -10,7 +10,9 @@ use curricle_sdk::prelude::*;
 ///
 /// `N̂_i` are the negatives with `S_in > min_p S_ip - ε`, `P̂_i` the positives with
 /// `S_ip < max_n S_in + ε`. An anchor without informative pairs adds 0 and still counts in B.
-/// With weights, the mean over anchors is weighted by `w_i`.
+///
+/// With weights `Σ_i w_i { (1/α) log[1+Σ_p w_p e^{-α(S_ip-ρ)}] + (1/β) log[1+Σ_n w_n e^{β(S_in-ρ)}] } / Σ_i w_i`,
+/// and the minimum and maximum of the mining are over samples with w > 0.
 ///
 /// Equals `MultiSimilarityLoss(base = ρ)` with `MultiSimilarityMiner(ε)` of
 /// pytorch-metric-learning.
@@ -43,13 +45,14 @@ impl MultiSimilarity {
     pub fn reference(&self, batch: &Batch) -> Tensor {
         let s = batch.similarities();
         let informative = self.informative_pairs(&s.detach(), &batch.pair_masks());
-        let (pull, push) = self.reference_terms(&s, &informative);
-        weighted_mean(&(pull + push), &batch.weights_or_ones())
+        let weights = batch.weights_or_ones();
+        let (pull, push) = self.reference_terms(&s, &informative, &weights);
+        weighted_mean(&(pull + push), &weights)
     }
 
-    /// The two logarithms of each anchor `[B]`, divided by α and β.
-    pub(crate) fn reference_terms(&self, s: &Tensor, informative: &PairMasks) -> (Tensor, Tensor) {
-        let log_sum = |z: Tensor, pairs: &Tensor| (z.exp() * pairs).sum_dim_intlist(1, false, None).log1p();
+    /// The two logarithms of each anchor `[B]`, divided by α and β; an exponential counts with its weight `[B]`.
+    pub(crate) fn reference_terms(&self, s: &Tensor, informative: &PairMasks, weights: &Tensor) -> (Tensor, Tensor) {
+        let log_sum = |z: Tensor, pairs: &Tensor| (z.exp() * pairs * weights).sum_dim_intlist(1, false, None).log1p();
         let pull = log_sum((s - self.rho) * -self.alpha, &informative.positive) / self.alpha;
         let push = log_sum((s - self.rho) * self.beta, &informative.negative) / self.beta;
         (pull, push)
@@ -68,22 +71,29 @@ impl MultiSimilarity {
         }
     }
 
-    /// `Σ_i c⁺_i (1/α) log[1+Σ_p e^{-α(S_ip-ρ)}] + c⁻_i (1/β) log[1+Σ_n e^{β(S_in-ρ)}]` over the informative pairs,
-    /// for any weights `c` of the anchors. `ms` and `bspml` differ only in these.
+    /// `Σ_i c⁺_i (1/α) log[1+Σ_p w_p e^{-α(S_ip-ρ)}] + c⁻_i (1/β) log[1+Σ_n w_n e^{β(S_in-ρ)}]` over the informative
+    /// pairs, for any weights `c` of the anchors and `w` of the others `[B]`, all 1 if there are none. `ms` and
+    /// `bspml` differ only in these.
     pub(crate) fn weighted_loss(
         &self,
         embeddings: &Embeddings,
         similarities: &Tensor,
         informative: &PairMasks,
         anchors: &AnchorWeights,
+        others: Option<&Tensor>,
         log: &mut Log,
     ) -> Result<Tensor> {
         let excess = similarities - self.rho;
-        let none = f64::NEG_INFINITY;
-        let (pull, pull_grad) =
-            log_one_plus_sum_exp(&(&excess * -self.alpha).masked_fill_(&informative.positive.logical_not(), none), 1);
-        let (push, push_grad) =
-            log_one_plus_sum_exp(&(excess * self.beta).masked_fill_(&informative.negative.logical_not(), none), 1);
+        // w e^z = e^(z + log w). The logarithm of 0 is -∞, but samples of weight 0 are not informative for `ms`.
+        let log_weights = others.map(Tensor::log);
+        let log_sum = |mut z: Tensor, pairs: &Tensor| {
+            if let Some(log_weights) = &log_weights {
+                z += log_weights;
+            }
+            log_one_plus_sum_exp(&z.masked_fill_(&pairs.logical_not(), f64::NEG_INFINITY), 1)
+        };
+        let (pull, pull_grad) = log_sum(&excess * -self.alpha, &informative.positive);
+        let (push, push_grad) = log_sum(excess * self.beta, &informative.negative);
         let value = (pull * &anchors.positive / self.alpha + push * &anchors.negative / self.beta).sum(None);
         let grad = push_grad * &anchors.negative - pull_grad * &anchors.positive;
 
@@ -119,11 +129,12 @@ impl Loss for MultiSimilarity {
         let embeddings = Embeddings::of(batch);
         let similarities = embeddings.similarities();
         let informative = self.informative_pairs(&similarities, &batch.pair_masks());
-        let anchors = match embeddings.weights(batch) {
-            Some(weights) => AnchorWeights::same((&weights / not_zero(&weights.sum(None))).unsqueeze(1)),
+        let weights = embeddings.weights(batch);
+        let anchors = match &weights {
+            Some(weights) => AnchorWeights::same((weights / not_zero(&weights.sum(None))).unsqueeze(1)),
             None => AnchorWeights::uniform(batch, &similarities),
         };
-        self.weighted_loss(&embeddings, &similarities, &informative, &anchors, log)
+        self.weighted_loss(&embeddings, &similarities, &informative, &anchors, weights.as_ref(), log)
     }
 
     fn check(&self) -> Result<()> {

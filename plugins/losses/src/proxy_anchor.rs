@@ -10,8 +10,8 @@ use curricle_sdk::prelude::*;
 /// `1/|P⁺| Σ_{p∈P⁺} log(1+Σ_{x∈X_p⁺} e^{-α(s(x,p)-δ)}) + 1/C Σ_p log(1+Σ_{x∈X_p⁻} e^{α(s(x,p)+δ)})`
 ///
 /// `s` is the cosine, `X_p⁺` the batch's samples of the proxy's class, `X_p⁻` all others, `P⁺` the
-/// proxies whose class is in the batch. A sample's exponential counts with `w_i`; a class whose
-/// samples in the batch all have weight 0 is not in `P⁺`.
+/// proxies whose class is in the batch. With weights, a sample's exponentials count with `w_i`, and a
+/// class whose samples in the batch all have weight 0 is not in `P⁺`.
 ///
 /// Equals `ProxyAnchorLoss` of pytorch-metric-learning.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

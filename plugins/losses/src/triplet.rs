@@ -9,7 +9,7 @@ use curricle_sdk::prelude::*;
 ///
 /// Smooth: the mean of `softplus(D_ap - D_an + m)` over all mined triplets. Hinge
 /// (`smooth = false`): the mean of `relu(D_ap - D_an + m)` over those where it is not 0. A triplet
-/// counts with `w_a w_p w_n`.
+/// counts with `w_a w_p w_n`; samples of weight 0 are not mined.
 ///
 /// Equals `TripletMarginLoss(margin, smooth_loss)` of pytorch-metric-learning without a
 /// miner.

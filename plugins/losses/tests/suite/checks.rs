@@ -98,6 +98,36 @@ pub(crate) fn weights_of_zero_give_zero(loss: &dyn Loss) {
     assert_eq!(outcome.grad.abs().max().double_value(&[]), 0.0);
 }
 
+/// Some weights 0: the values and gradients of the batch without those samples.
+pub(crate) fn samples_of_weight_zero_are_absent(loss: &dyn Loss) {
+    // Each time other samples, the last time a whole class and all but one of another.
+    let absent: [&[i64]; 4] = [&[3], &[0, 7, 8], &[1, 5, 9, 11], &[0, 4, 10, 3, 5, 6]];
+    for (seed, absent) in absent.into_iter().enumerate() {
+        let mut data = Data::random(loss, &LABELS, 8, 20 + seed as u64).with_random_weights(20 + seed as u64);
+        let present: Vec<i64> = (0..data.size()).filter(|row| !absent.contains(row)).collect();
+        let (rows, gone) = (Tensor::from_slice(&present), Tensor::from_slice(absent));
+        let _ = data.weights.as_mut().unwrap().index_fill_(0, &gone, 0.0);
+        let with = data.evaluate(loss);
+        let without = if draws(loss) {
+            // The random draws depend on the size of the batch, so the absent samples are moved elsewhere instead.
+            let mut moved = data.rows(&(0..data.size()).collect::<Vec<_>>());
+            let elsewhere = Data::random(loss, &LABELS, 8, 40 + seed as u64).embeddings;
+            moved.embeddings = data.embeddings.index_copy(0, &gone, &elsewhere.index_select(0, &gone));
+            let mut outcome = moved.evaluate(loss);
+            outcome.grad = outcome.grad.index_select(0, &rows);
+            outcome
+        } else {
+            data.rows(&present).evaluate(loss)
+        };
+        assert!(difference(&with.loss, &without.loss) < 1e-12, "{absent:?}: {} {}", with.value(), without.value());
+        assert!(difference(&with.grad.index_select(0, &rows), &without.grad) < 1e-12, "{absent:?}");
+        assert_eq!(with.grad.index_select(0, &gone).abs().max().double_value(&[]), 0.0, "{absent:?}");
+        for ((name, with), (_, without)) in with.tensor_grads.iter().zip(&without.tensor_grads) {
+            assert!(difference(with, without) < 1e-12, "{absent:?}: gradients of `{name}` differ");
+        }
+    }
+}
+
 /// One sample, one class, classes of one, one pair: finite, with a gradient.
 pub(crate) fn small_batches_are_finite_and_connected(loss: &dyn Loss) {
     let batches: [&[i64]; 5] = [&[2], &[1, 1, 1, 1], &[0, 1, 2, 3, 4, 5], &[3, 3], &[0, 0, 1]];

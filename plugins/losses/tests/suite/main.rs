@@ -10,7 +10,7 @@ mod settings;
 macro_rules! suite {
     ($($module:ident: $name:literal $settings:tt;)*) => {$(
         mod $module {
-            use crate::checks;
+            use crate::{checks, keeps_zero_weights};
 
             fn loss() -> Box<dyn curricle_sdk::Loss> {
                 crate::common::make($name, &serde_json::json!($settings))
@@ -35,6 +35,12 @@ macro_rules! suite {
             #[test]
             fn weights_of_zero_give_zero() {
                 checks::weights_of_zero_give_zero(&*loss());
+            }
+            #[test]
+            fn samples_of_weight_zero_are_absent() {
+                if !keeps_zero_weights($name, &serde_json::json!($settings)) {
+                    checks::samples_of_weight_zero_are_absent(&*loss());
+                }
             }
             #[test]
             fn small_batches_are_finite_and_connected() {
@@ -65,6 +71,8 @@ suite! {
     ms_literal: "ms" {"rho": 1.0, "epsilon": 0.0};
     bspml: "bspml" {};
     bspml_drop: "bspml" {"zero_weight": "drop"};
+    bspml_normalised: "bspml" {"normalise": "weights"};
+    bspml_drop_normalised: "bspml" {"zero_weight": "drop", "normalise": "weights"};
     contrastive: "contrastive" {};
     contrastive_euclidean: "contrastive" {"distance": "euclidean"};
     triplet: "triplet" {};
@@ -81,6 +89,11 @@ suite! {
     proxy_anchor: "proxy_anchor" {};
     snr: "snr" {};
     snr_regularized: "snr" {"regularizer": 0.5};
+}
+
+/// Whether samples of weight 0 stay in the batch, as `bspml` was published.
+fn keeps_zero_weights(name: &str, settings: &serde_json::Value) -> bool {
+    name == "bspml" && settings["zero_weight"] != "drop"
 }
 
 #[test]

@@ -25,6 +25,8 @@ macro_rules! references {
 references! {
     ms: MultiSimilarity, {}, {"rho": 1.0, "epsilon": 0.0}, {"alpha": 5.0, "beta": 10.0, "epsilon": 3.0};
     bspml: Bspml, {}, {"zero_weight": "drop"}, {"rho": 1.0, "epsilon": 0.5, "zero_weight": "drop"};
+    bspml_normalised: Bspml, {"normalise": "weights"}, {"zero_weight": "drop", "normalise": "weights"},
+        {"rho": 1.0, "epsilon": 0.0, "normalise": "weights"};
     contrastive: Contrastive, {}, {"distance": "euclidean"}, {"pos_margin": 0.8, "neg_margin": 0.3},
         {"distance": "euclidean", "pos_margin": 0.4, "neg_margin": 1.3};
     triplet: Triplet, {}, {"squared": true, "margin": 0.2}, {"smooth": false, "margin": 0.3},
