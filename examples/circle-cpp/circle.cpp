@@ -16,7 +16,7 @@ struct Circle : curricle::Loss {
     at::Tensor positive = log_sum_exp(alpha_p * (s - (1.0 - margin)) * -gamma, pairs.positive);
     at::Tensor negative = log_sum_exp(alpha_n * (s - margin) * gamma, pairs.negative);
     at::Tensor each = at::softplus(positive + negative);
-    return (each * batch.weights_or_ones()).sum() / double(batch.size());
+    return curricle::weighted_mean(each, batch.weights_or_ones());
   }
 
   // The log-sum-exp over the pairs of each row. A row without pairs is very negative, so that softplus

@@ -1,7 +1,8 @@
 //! Circle loss (Sun et al., CVPR 2020): the farther a pair's similarity is from its optimum, the
 //! larger its weight.
 //!
-//! `1/B Σ_i w_i softplus( LSE_n[γ α_n (S_in - m)] + LSE_p[-γ α_p (S_ip - 1 + m)] )` with
+//! The mean over the anchors, weighted by `w_i`, of
+//! `softplus( LSE_n[γ α_n (S_in - m)] + LSE_p[-γ α_p (S_ip - 1 + m)] )` with
 //! `α_n = relu(S_in + m)` and `α_p = relu(1 + m - S_ip)`, both detached.
 
 use curricle_sdk::prelude::*;
@@ -32,7 +33,7 @@ impl Loss for Circle {
         let positive = self.log_sum_exp(alpha_p * (&s - (1.0 - m)) * -self.gamma, &pairs.positive);
         let negative = self.log_sum_exp(alpha_n * (&s - m) * self.gamma, &pairs.negative);
         let each = (positive + negative).softplus();
-        Ok((each * batch.weights_or_ones()).sum(None) / batch.size() as f64)
+        Ok(weighted_mean(&each, &batch.weights_or_ones()))
     }
 }
 

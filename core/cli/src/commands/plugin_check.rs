@@ -12,8 +12,8 @@ use std::path::PathBuf;
 ///
 /// The suite checks what the SDK requires of a component: settings that agree with their schema,
 /// gradients that agree with finite differences, the same result when the batch is reordered or its
-/// classes are renamed, weights of 1 that have no effect, finite results on degenerate batches, no
-/// memory leaks, no transfers off the device and no waiting for it.
+/// classes are renamed, weights of 1 that have no effect, samples of weight 0 that are absent, finite
+/// results on degenerate batches, no memory leaks, no transfers off the device and no waiting for it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Plugin library; all its components are checked.

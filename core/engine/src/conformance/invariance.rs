@@ -67,6 +67,39 @@ pub(crate) fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), No
         .or_else(|reason| fail(format!("with the classes renumbered, {reason}")))
 }
 
+/// Samples of weight 0 are absent: value and gradients are those of the batch without them.
+pub(crate) fn samples_of_weight_zero_are_absent(subject: &Subject) -> Result<(), NotPassed> {
+    let loss = make(subject)?;
+    if is_random(loss.as_ref())? {
+        return skip("the loss draws random numbers");
+    }
+    if subject.settings["zero_weight"] == "keep" {
+        return skip("with `zero_weight = \"keep\"` samples of weight 0 stay in the batch");
+    }
+    for absent in [&[1i64][..], &[0, 4, 9, 10, 11]] {
+        let case = weighted(loss.as_ref())?;
+        let present: Vec<i64> = (0..case.labels.size()[0]).filter(|row| !absent.contains(row)).collect();
+        let (present, absent) = (Tensor::from_slice(&present), Tensor::from_slice(absent));
+        let mut fewer = case.copy();
+        let pick = |t: &Tensor| t.detach().index_select(0, &present);
+        fewer.embeddings = pick(&case.embeddings).set_requires_grad(true);
+        (fewer.labels, fewer.ids) = (pick(&case.labels), pick(&case.ids));
+        fewer.weights = case.weights.as_ref().map(pick);
+        let mut zeros = case.copy();
+        zeros.weights = case.weights.map(|weights| weights.index_fill(0, &absent, 0.0));
+
+        let mut with = zeros.run(loss.as_ref())?;
+        let of_absent = with.gradients[0].1.index_select(0, &absent).abs().max().double_value(&[]);
+        if of_absent != 0.0 {
+            return fail(format!("a sample of weight 0 has a gradient of {of_absent:.1e}"));
+        }
+        with.gradients[0].1 = pick(&with.gradients[0].1);
+        same(&fewer.run(loss.as_ref())?, &with, TOLERANCE)
+            .or_else(|reason| fail(format!("without some samples and then with them at weight 0, {reason}")))?;
+    }
+    Ok(())
+}
+
 /// Weights of 1 are the same as no weights.
 pub(crate) fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;

@@ -143,6 +143,7 @@ fn suite(kind: ComponentKind) -> Vec<(&'static str, CheckFn)> {
             ("permutation", invariance::order_of_rows_does_not_matter),
             ("relabelling", invariance::names_of_classes_do_not_matter),
             ("weights of 1", invariance::weights_of_one_change_nothing),
+            ("weights of 0", invariance::samples_of_weight_zero_are_absent),
             ("edge batches", edges::edge_batches_give_finite_numbers),
             ("leaks", leaks::loss_leaks_nothing),
             ("device", device::stays_on_the_device),

@@ -15,7 +15,8 @@ struct Attract {
 
 impl Loss for Attract {
     fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
-        let (s, pairs, w) = (batch.similarities(), batch.pairs(), batch.weights_or_ones());
+        let weights = batch.weights.filter(|_| self.mistake != "absent");
+        let (s, pairs, w) = (batch.similarities(), Batch { weights, ..*batch }.pairs(), batch.weights_or_ones());
         let terms: Tensor = (1.0 - &s) * &pairs.positive * w.unsqueeze(1);
         let terms: Tensor = terms.sum(None) / pairs.positive.sum(None).clamp_min(1.0);
         Ok(match self.mistake.as_str() {
@@ -72,6 +73,7 @@ fn each_mistake_is_found_by_its_check() {
         ("order", "permutation"),
         ("labels", "relabelling"),
         ("weights", "weights of 1"),
+        ("absent", "weights of 0"),
         ("empty", "edge batches"),
         ("detached", "value"),
         ("vector", "value"),
