@@ -6,8 +6,9 @@
 //! weights of the last one.
 
 use crate::classes::Classes;
+use crate::clean_share::clean_share;
 use crate::problem::WeightProblem;
-use crate::schedule::Lambda;
+use crate::schedule::{First, Lambda, Limit, TargetMaw};
 use crate::solver::Solver;
 use crate::target::lambda_for_maw;
 use crate::xi::{Xi, XiConstants, embeddings, xi};
@@ -21,6 +22,8 @@ pub struct BalancedSelfPaced {
     /// Age λ: how hard a sample may be and still be used. Give `target_maw`, which fits λ_∞ to the
     /// data in every round, or `max`.
     pub lambda: Lambda,
+    /// Weights of the first epoch.
+    pub first: First,
     /// Strength μ of the balance between the classes' average weights; 0 is SPMS. Default: λ_∞.
     #[schemars(range(min = 0.0))]
     pub mu: Option<f64>,
@@ -40,7 +43,8 @@ impl WeightScheme for BalancedSelfPaced {
     fn update(&self, round: &Round) -> Result<WeightUpdate> {
         let classes = Classes::new(round.labels);
         let constants = XiConstants::choose(self.alpha, self.beta, self.rho, &round.loss);
-        let xi = xi(embeddings(round)?, &classes, &constants)?;
+        let embeddings = embeddings(round)?;
+        let xi = xi(embeddings, &classes, &constants)?;
         let problem_at = |lambda: f64, max: f64| WeightProblem {
             classes: &classes,
             xi_pos: &xi.pos,
@@ -49,14 +53,17 @@ impl WeightScheme for BalancedSelfPaced {
             mu: self.mu.unwrap_or(max),
         };
 
-        let max = match (self.lambda, round.age) {
-            (Lambda::Schedule { max, .. }, _) => max,
-            (Lambda::Target { .. }, Some(age)) => age,
-            (Lambda::Target { target_maw }, None) => {
-                lambda_for_maw(|l| problem_at(l, l), target_maw, round.weights, round.seed, round.round)
+        let fitted = |maw: f64| lambda_for_maw(|l| problem_at(l, l), maw, round.weights, round.seed, round.round);
+        let (max, clean) = match (self.lambda.limit, round.age) {
+            (Limit::Given { max, .. }, _) => (max, None),
+            (Limit::Target(_), Some(age)) => (age, None),
+            (Limit::Target(TargetMaw::Share(maw)), None) => (fitted(maw), None),
+            (Limit::Target(TargetMaw::Estimated), None) => {
+                let clean = clean_share(embeddings, &classes)?;
+                (fitted(clean), Some(clean))
             }
         };
-        let lambda = round.age.unwrap_or_else(|| self.lambda.in_round(round.round, max));
+        let lambda = round.age.unwrap_or_else(|| self.lambda.in_round(round, self.first, max));
         let problem = problem_at(lambda, max);
         let solution = self.solver.solve(&problem, round.weights, round.seed, round.round);
 
@@ -73,11 +80,16 @@ impl WeightScheme for BalancedSelfPaced {
             ("projected_gradient".to_string(), problem.projected_gradient(&weights)),
             (self.solver.unit().to_string(), solution.sweeps as f64),
         ];
+        scalars.extend(clean.map(|share| ("estimated_clean".to_string(), share)));
         scalars.extend(xi.means());
         let gradient = problem.gradient(&weights);
         let Xi { pos, neg } = xi;
         let columns = vec![("xi_pos".into(), pos), ("xi_neg".into(), neg), ("gradient".into(), gradient)];
         Ok(WeightUpdate { weights, scalars, columns })
+    }
+
+    fn before_training(&self) -> bool {
+        self.first == First::Embeddings
     }
 
     fn check(&self) -> Result<()> {
@@ -202,6 +214,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_estimated_target_is_logged_and_met_and_the_first_weights_may_come_before_training() {
+        let (embeddings, labels, flipped) = noisy_clusters();
+        let tensors = Tensors::default();
+        let weights = vec![1.0; labels.len()];
+        let table = json!({ "lambda": { "target_maw": "estimated", "reached": 0.0 }, "first": "embeddings" });
+        let scheme: BalancedSelfPaced = serde_json::from_value(table).unwrap();
+        assert!(scheme.before_training() && !BalancedSelfPaced::default().before_training());
+        let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
+        r.round = 0;
+        let update = scheme.update(&r).unwrap();
+        let truth = flipped.iter().filter(|f| !**f).count() as f64 / flipped.len() as f64;
+        let estimate = scalar(&update, "estimated_clean");
+        assert!((estimate - truth).abs() < 0.05, "{estimate} for {truth}");
+        assert!((scalar(&update, "maw") - estimate).abs() < 0.01, "{}", scalar(&update, "maw"));
+    }
+
+    #[test]
     fn degenerate_training_sets_give_finite_weights() {
         let tensors = Tensors::default();
         for labels in [vec![0], vec![0, 1, 2], vec![4, 4, 4], vec![0, 0, 0, 1]] {
@@ -257,7 +286,7 @@ pub(crate) mod tests {
         let component = curricle_sdk::registered().into_iter().find(|c| c.name == "balanced_self_paced").unwrap();
         let schema = component.factory.schema();
         let properties = &schema["properties"];
-        assert_eq!(properties["lambda"]["default"], json!({ "target_maw": 0.8 }));
+        assert_eq!(properties["lambda"]["default"], json!({ "target_maw": 0.8, "reached": 0.5 }));
         assert_eq!(properties["solver"]["default"]["name"], "exact");
         assert_eq!(properties["solver"]["oneOf"][1]["properties"]["name"]["const"], "doubly_stochastic");
         assert!(component.factory.weights(&json!({})).is_ok());

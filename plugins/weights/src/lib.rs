@@ -6,6 +6,7 @@
 
 pub mod balanced;
 pub mod classes;
+pub mod clean_share;
 pub mod doubly_stochastic;
 pub mod exact;
 pub mod problem;

@@ -8,7 +8,8 @@
 //! `target_maw`, therefore, the average weight grows, from half the target, and λ follows from it.
 
 use crate::classes::Classes;
-use crate::schedule::Lambda;
+use crate::clean_share::clean_share;
+use crate::schedule::{First, Lambda, Limit, TargetMaw};
 use crate::xi::{Xi, XiConstants, embeddings, xi};
 use curricle_sdk::LossInfo;
 use curricle_sdk::prelude::*;
@@ -19,6 +20,8 @@ use curricle_sdk::prelude::*;
 pub struct SelfPaced {
     /// Age λ: samples harder than this are dropped. In units of ξ⁺+ξ⁻.
     pub lambda: Lambda,
+    /// Weights of the first epoch.
+    pub first: First,
     /// Sharpness α of the log-sum over positives in ξ⁺. Default: the loss's `alpha`, or 2.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub alpha: Option<f64>,
@@ -33,16 +36,19 @@ impl WeightScheme for SelfPaced {
     fn update(&self, round: &Round) -> Result<WeightUpdate> {
         let classes = Classes::new(round.labels);
         let constants = XiConstants::choose(self.alpha, self.beta, self.rho, &round.loss);
-        let xi = xi(embeddings(round)?, &classes, &constants)?;
+        let embeddings = embeddings(round)?;
+        let xi = xi(embeddings, &classes, &constants)?;
         let difficulty: Vec<f64> = xi.pos.iter().zip(&xi.neg).map(|(p, n)| p + n).collect();
 
-        let (lambda, max) = match (self.lambda, round.age) {
-            (Lambda::Schedule { max, .. }, Some(age)) => (age, max),
-            (Lambda::Schedule { max, .. }, None) => (self.lambda.in_round(round.round, max), max),
-            (Lambda::Target { .. }, Some(age)) => (age, age),
-            (Lambda::Target { target_maw }, None) => {
-                let at = |maw: f64| threshold(&difficulty, &classes, maw);
-                (at(self.lambda.in_round(round.round, target_maw)), at(target_maw))
+        let in_round = |max: f64| self.lambda.in_round(round, self.first, max);
+        let at = |maw: f64| threshold(&difficulty, &classes, maw);
+        let (lambda, max, clean) = match (self.lambda.limit, round.age) {
+            (Limit::Given { max, .. }, age) => (age.unwrap_or_else(|| in_round(max)), max, None),
+            (Limit::Target(_), Some(age)) => (age, age, None),
+            (Limit::Target(TargetMaw::Share(maw)), None) => (at(in_round(maw)), at(maw), None),
+            (Limit::Target(TargetMaw::Estimated), None) => {
+                let clean = clean_share(embeddings, &classes)?;
+                (at(in_round(clean)), at(clean), Some(clean))
             }
         };
         let weights: Vec<f64> = difficulty.iter().map(|&l| if l < lambda { 1.0 } else { 0.0 }).collect();
@@ -64,11 +70,16 @@ impl WeightScheme for SelfPaced {
             ("maw".to_string(), maw),
             ("sdaw".to_string(), sdaw),
         ];
+        scalars.extend(clean.map(|share| ("estimated_clean".to_string(), share)));
         scalars.extend(xi.means());
         let gradient = difficulty.iter().map(|l| l - lambda).collect();
         let Xi { pos, neg } = xi;
         let columns = vec![("xi_pos".into(), pos), ("xi_neg".into(), neg), ("gradient".into(), gradient)];
         Ok(WeightUpdate { weights, scalars, columns })
+    }
+
+    fn before_training(&self) -> bool {
+        self.first == First::Embeddings
     }
 
     fn check(&self) -> Result<()> {
