@@ -1,7 +1,7 @@
 //! Broken and hostile libraries: each gives an error with the file, the component and the cause, and
 //! none crashes the program.
 
-use crate::support::plugins::{cpp_fixture, raw, rust_plugin};
+use crate::support::plugins::{cpp_fixture, raw, raw_throws, rust_plugin};
 use crate::support::{Printed, Sandbox};
 use assert_cmd::assert::Assert;
 use std::path::Path;
@@ -53,28 +53,32 @@ fn files_that_are_not_libraries_are_refused() {
 fn invalid_headers_and_records_are_refused() {
     let sandbox = Sandbox::new();
     for (fault, words) in [
-        ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V1`", "export_plugin"]),
+        ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V2`", "export_plugin"]),
+        ("OLD_SYMBOL", ["exports `CURRICLE_PLUGIN_V1`, of an earlier version", "rebuild it with the SDK"]),
         ("MAGIC", ["starts with `CARRIAGE` instead of `CURRICLE`", "export"]),
-        ("ABI", ["uses version 2.0 of the plugin ABI", "this program uses version 1"]),
+        ("ABI", ["uses version 7.0 of the plugin ABI", "this program uses version 2"]),
         ("SHORT_HEADER", ["has a header of 40 bytes", "at least 96"]),
         ("NULL_VISIT", ["has a null `visit`", "header"]),
         ("LIBTORCH", ["was built for libtorch 1.0.0", "runs libtorch 2.13.0"]),
         ("TCH", ["was built with tch 0.1.0", "uses tch 0.26.0"]),
         ("TARGET", ["was built for vax-vms", "rebuild it"]),
         ("VISIT_FAILS", ["not today", "cannot list its components"]),
-        ("NULL_COMPONENT", ["registered a null component", "author"]),
+        ("NULL_COMPONENT", ["passed a null or unaligned `curricle_component`", "author"]),
         ("NO_COMPONENTS", ["has no components", "author"]),
         ("TWICE", ["has two components", "`raw`"]),
-        ("SHORT_COMPONENT", ["a component record of 64 bytes", "112 are needed"]),
-        ("NULL_TABLE", ["null function or table", "author"]),
-        ("NULL_FUNCTION", ["loss `raw` has a null function", "author"]),
-        ("SHORT_TABLE", ["loss `raw` has a table of 16 bytes", "32 are needed"]),
+        ("SHORT_COMPONENT", ["passed a `curricle_component` of 64 bytes", "at least 112"]),
+        ("NULL_TABLE", ["loss `raw`: passed a null or unaligned `curricle_loss_table`", "author"]),
+        ("NULL_FUNCTION", ["loss `raw`: has a null `forward`", "author"]),
+        ("SHORT_TABLE", ["loss `raw`: passed a `curricle_loss_table` of 8 bytes", "at least 16"]),
         ("UNKNOWN_KIND", ["unknown kind `optimizer`", "`raw`"]),
         ("NAME_NOT_UTF8", ["the name of a component is not valid UTF-8", "author"]),
+        ("NAME_LENGTH", ["the name of a component has a length of 18446744073709551615", "author"]),
         ("NAME_NO_NAME", ["invalid name", "`raw loss`"]),
         ("SCHEMA_NOT_JSON", ["loss `raw`", "schema is not JSON"]),
         ("SCHEMA_NO_OBJECT", ["loss `raw`", "does not describe an object"]),
         ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
+        ("SCHEMA_LENGTH", ["loss `raw`", "its settings schema has a length of 18446744073709551615"]),
+        ("SCHEMA_KEYWORD", ["loss `raw`", "uses `not`, which is not checked"]),
     ] {
         refused(&sandbox, &raw(fault), &words);
     }
@@ -133,7 +137,14 @@ fn a_c_library_that_returns_nothing_is_an_error() {
         ("NULL_INSTANCE", 2, "created no instance and reported no error"),
         ("SILENT", 2, "failed without an error message"),
         ("ERROR_NOT_UTF8", 2, "bad \u{fffd}\u{fffd} text"),
-        ("NULL_TENSOR_SPEC", 1, "declared a tensor with a record that is null or too short"),
+        ("NULL_TENSOR_SPEC", 1, "passed a null or unaligned `curricle_tensor_spec`"),
+        ("TENSOR_HUGE", 1, "declared tensor `huge` with the shape [200000, 200000], which needs 160.0 GB"),
+        ("TENSOR_DIMENSIONS", 1, "the shape of tensor `huge` has a length of 18446744073709551615"),
+        ("TENSOR_TYPE", 1, "declared tensor `huge` with the unknown type 99"),
+        ("BORROWED", 1, "returned a borrowed tensor as the loss"),
+        ("LOGS_BORROWED", 1, "returned a borrowed tensor as the logged scalar `borrowed`"),
+        ("LOG_LENGTH", 1, "the name of a logged scalar has a length of 18446744073709551615"),
+        ("ERROR_LENGTH", 1, "an endless path"),
     ] {
         let library = raw(fault);
         let name = library.file_name().unwrap().to_str().unwrap();
@@ -238,4 +249,21 @@ fn exceptions_of_cpp_end_the_run_in_words() {
     }
     let assert = run(&sandbox, &library, &recipe("name = \"throws\"\nfault = \"setting\"", SAMPLER, WEIGHTS));
     fails_with(&assert, 2, &["`loss.fault`: asked to be refused"]);
+}
+
+#[test]
+fn exceptions_over_the_raw_interface_are_errors() {
+    let sandbox = Sandbox::new();
+    refused(&sandbox, &raw_throws("visit"), &["cannot list its components", "thrown by visit"]);
+    refused(&sandbox, &raw_throws("schema"), &["sampler `raw_throws`", "thrown by schema"]);
+    for (function, code, words) in [
+        ("create", 2, "threw something that is not an exception"),
+        ("batches", 1, "thrown by batches"),
+        ("endless", 1, "a batch has a length of 18446744073709551615"),
+        ("batch_size", 2, "has a batch size of 18446744073709551615"),
+    ] {
+        let assert = run(&sandbox, &raw_throws(function), &recipe(LOSS, "name = \"raw_throws\"", WEIGHTS));
+        fails_with(&assert, code, &["libraw_throws", "sampler `raw_throws`", words]);
+    }
+    run(&sandbox, &raw_throws("destroy"), &recipe(LOSS, "name = \"raw_throws\"", WEIGHTS)).success();
 }

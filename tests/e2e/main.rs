@@ -15,6 +15,8 @@ mod hardware;
 mod hostile_plugins;
 mod images;
 mod plugin_docs;
+mod plugin_memory;
+mod plugin_versions;
 mod plugins;
 mod preflight;
 mod recipes;

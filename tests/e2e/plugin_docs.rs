@@ -32,12 +32,13 @@ fn the_recipe_on_the_page_matches_the_example() {
 #[test]
 fn sizes_and_versions_on_the_page_match_the_header() {
     let (page, header) = (read("docs/abi.md"), read("core/sdk/include/curricle.h"));
-    let asserted: Vec<_> = header.lines().filter_map(|line| line.strip_prefix("CURRICLE_ASSERT(sizeof(")).collect();
-    assert!(asserted.len() >= 14);
+    let layout = read("core/sdk/include/curricle_layout.h");
+    let asserted: Vec<_> = layout.lines().filter_map(|line| line.strip_prefix("CURRICLE_ASSERT(sizeof(")).collect();
+    assert!(asserted.len() >= 24);
     for line in asserted {
         let (name, size) = line.trim_end_matches(");").split_once(") == ").expect("an assertion has two sides");
         assert!(page.contains(&format!("| `{name}` | {size} |")), "`{name}` is {size} bytes");
     }
-    assert!(header.contains("#define CURRICLE_ABI_MAJOR 1u") && page.contains("| `abi_major` | 1 |"));
+    assert!(header.contains("#define CURRICLE_ABI_MAJOR 2u") && page.contains("| `abi_major` | 2 |"));
     assert!(header.contains("#define CURRICLE_LIBTORCH \"2.13.0\"") && page.contains("running, 2.13.0"));
 }

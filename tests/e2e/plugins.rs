@@ -1,6 +1,6 @@
 //! Plugins: the examples are built, listed, checked and trained with.
 
-use crate::support::plugins::{build_rust_plugin, circle_cpp, cpp_fixture, rust_library, rust_plugin};
+use crate::support::plugins::{build_rust_plugin, circle_cpp, cpp_example, cpp_fixture, rust_library, rust_plugin};
 use crate::support::{Printed, Sandbox, unwrapped};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
@@ -63,6 +63,9 @@ fn the_examples_pass_the_conformance_suite() {
     let libraries = [
         (circle(), vec!["--except", "gradient"]),
         (circle_cpp(), vec!["--except", "gradient"]),
+        (rust_plugin("examples/soft-triple", "soft_triple_example"), vec![]),
+        (rust_plugin("examples/cross-batch-memory", "cross_batch_memory"), vec!["--except", "gradient"]),
+        (cpp_example("cross-batch-memory-cpp", "cross_batch_memory_cpp"), vec!["--except", "gradient"]),
         (rust_plugin("examples/neighbour-weights", "neighbour_weights"), vec![]),
         (rust_plugin("examples/hard-class-sampler", "hard_class_sampler"), vec![]),
     ];
@@ -247,6 +250,7 @@ fn a_new_rust_plugin_builds_and_passes_its_own_tests_and_the_suite() {
         let name = format!("fresh_{kind}");
         let new = sandbox.curricle(["plugin", "new", name.as_str(), "--kind", kind]).assert().success().stdout_text();
         assert!(new.contains("cargo build --release"), "{new}");
+        assert!(sandbox.path(&name).join("Cargo.lock").exists());
         let again = sandbox.curricle(["plugin", "new", name.as_str()]).assert().code(2).stderr_text();
         assert!(again.contains("already exists"), "{again}");
         build_rust_plugin(&sandbox.path(&name), &["test", "--release"]);

@@ -41,17 +41,122 @@ pub(crate) fn build_rust_plugin(folder: &Path, command: &[&str]) {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"));
 }
 
-/// The C++ example, built with its Makefile.
+/// A C++ example, built with its Makefile; returns the library `lib<name>.so`.
 ///
 /// # Panics
 /// If it does not build, with the compiler's message.
-pub(crate) fn circle_cpp() -> PathBuf {
+pub(crate) fn cpp_example(folder: &str, name: &str) -> PathBuf {
     let (out, _alone) = (out(), lock());
     run(Command::new("make")
-        .current_dir(root().join("examples/circle-cpp"))
+        .current_dir(root().join("examples").join(folder))
         .arg(format!("OUT={}", out.display()))
         .arg(format!("LIBTORCH={}", libtorch().display())));
-    out.join("libcircle_cpp.so")
+    out.join(format!("lib{name}.so"))
+}
+
+/// The Circle loss in C++.
+pub(crate) fn circle_cpp() -> PathBuf {
+    cpp_example("circle-cpp", "circle_cpp")
+}
+
+/// The headers that a library is compiled with.
+#[derive(Clone, Copy)]
+pub(crate) enum Headers {
+    /// Those of the program.
+    Current,
+    /// Those of the first release of this version of the interface.
+    Frozen,
+    /// Those of a later program: every record has more fields at its end.
+    Newer,
+}
+
+impl Headers {
+    fn folder(self) -> PathBuf {
+        let current = root().join("core/sdk/include");
+        match self {
+            Self::Current => current,
+            Self::Frozen => root().join("tests/fixtures/c/frozen/v2_0"),
+            Self::Newer => {
+                let folder = out().join("newer");
+                std::fs::create_dir_all(&folder).expect("folders can be made");
+                for entry in std::fs::read_dir(current).expect("the headers").flatten() {
+                    let text = std::fs::read_to_string(entry.path()).expect("a header");
+                    let text = if entry.file_name() == "curricle.h" { newer(&text) } else { text };
+                    write_if_changed(&folder.join(entry.file_name()), &text);
+                }
+                folder
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Frozen => "frozen",
+            Self::Newer => "newer",
+        }
+    }
+}
+
+/// `curricle.h` with four more fields at the end of every record.
+fn newer(header: &str) -> String {
+    let (mut text, mut grows) = (String::new(), false);
+    for line in header.lines().filter(|line| !line.contains("curricle_layout.h")) {
+        grows |= line == "  size_t size;";
+        if grows && line.starts_with("} curricle_") {
+            text.push_str("  uint64_t newer[4];\n");
+            grows = false;
+        }
+        text.push_str(&line.replace("CURRICLE_ABI_MINOR 0u", "CURRICLE_ABI_MINOR 9u"));
+        text.push('\n');
+    }
+    assert!(text.matches("newer[4]").count() > 20, "the records of the header are found");
+    text
+}
+
+fn write_if_changed(path: &Path, text: &str) {
+    if !std::fs::read_to_string(path).is_ok_and(|old| old == text) {
+        std::fs::write(path, text).expect("a header can be written");
+    }
+}
+
+/// `tests/fixtures/c/plain.c`: a sampler and a weight scheme in C.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub(crate) fn plain(headers: Headers) -> PathBuf {
+    let (library, _alone) = (out().join(format!("libplain-{}.so", headers.name())), lock());
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-shared", "-fPIC"]);
+    if matches!(headers, Headers::Newer) {
+        command.arg("-DNEWER");
+    }
+    run(command.arg("-o").arg(&library).arg("-I").arg(headers.folder()).arg(root().join("tests/fixtures/c/plain.c")));
+    library
+}
+
+/// The example of a loss with a memory in C++, compiled with these headers.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub(crate) fn memory_cpp(headers: Headers) -> PathBuf {
+    let source = root().join("examples/cross-batch-memory-cpp/memory.cpp");
+    compile_cpp(&format!("memory-{}", headers.name()), &source, &headers.folder())
+}
+
+/// `tests/fixtures/c/raw_throws.cpp`, which throws in this function.
+///
+/// # Panics
+/// If it does not build, with the compiler's message.
+pub(crate) fn raw_throws(function: &str) -> PathBuf {
+    let library = out().join(format!("libraw_throws-{function}.so"));
+    run(Command::new("c++")
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", &format!("-DWHERE={function}"), "-o"])
+        .arg(&library)
+        .arg("-I")
+        .arg(Headers::Current.folder())
+        .arg(root().join("tests/fixtures/c/raw_throws.cpp")));
+    library
 }
 
 /// `tests/fixtures/c/raw.c` with one fault, or none if it is empty.
@@ -80,12 +185,17 @@ pub(crate) fn raw(fault: &str) -> PathBuf {
 /// # Panics
 /// If it does not build, with the compiler's message.
 pub(crate) fn cpp_fixture(name: &str) -> PathBuf {
-    let (library, _alone) = (out().join(format!("lib{name}.so")), lock());
     let source = root().join(format!("tests/fixtures/c/{name}.cpp"));
+    compile_cpp(name, &source, &Headers::Current.folder())
+}
+
+/// Compiles a C++ plugin, unless the library is newer than its source and the headers.
+fn compile_cpp(name: &str, source: &Path, headers: &Path) -> PathBuf {
+    let (library, _alone) = (out().join(format!("lib{name}.so")), lock());
     let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).expect("the file exists");
-    let headers = ["curricle.h", "curricle.hpp", "curricle_gradients.hpp"];
-    let mut inputs = headers.map(|header| root().join("core/sdk/include").join(header)).to_vec();
-    inputs.push(source.clone());
+    let headers_in = std::fs::read_dir(headers).expect("the headers").flatten().map(|entry| entry.path());
+    let mut inputs: Vec<_> = headers_in.chain([source.to_path_buf()]).collect();
+    inputs.sort();
     let built = library.metadata().and_then(|m| m.modified());
     if built.is_ok_and(|built| inputs.iter().all(|input| built > modified(input))) {
         return library;
@@ -95,7 +205,7 @@ pub(crate) fn cpp_fixture(name: &str) -> PathBuf {
         .args(["-std=c++20", "-O1", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
         .arg(&temporary)
         .arg("-I")
-        .arg(root().join("core/sdk/include"))
+        .arg(headers)
         .arg("-isystem")
         .arg(libtorch().join("include"))
         .arg(source)

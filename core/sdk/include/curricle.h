@@ -1,6 +1,6 @@
 /* curricle.h: the interface between curricle and components in dynamic libraries.
  *
- * A library exports one symbol, CURRICLE_PLUGIN_V1, through which curricle finds its losses,
+ * A library exports one symbol, CURRICLE_PLUGIN_V2, through which curricle finds its losses,
  * samplers and weight schemes. C++ authors include curricle.hpp instead, which fills in the tables
  * and catches exceptions; Rust authors use the crate curricle-sdk and never see this file.
  *
@@ -8,7 +8,8 @@
  *   Arguments are borrowed for the duration of the call; the callee copies what it keeps. Text,
  *   arrays and records are returned through callbacks ("sinks") that copy them before they return.
  *   Each side frees only what it allocated, with one exception: the receiver owns and deletes a
- *   tensor returned as a result (the loss, a logged scalar). Both sides use the same libtorch and
+ *   tensor returned as a result (the loss, weights, logged numbers), which must be a new handle,
+ *   `new at::Tensor(t)`, and never one that was borrowed. Both sides use the same libtorch and
  *   the same C++ runtime, so `new` and `delete` match.
  *
  * Tensors
@@ -21,7 +22,8 @@
  *
  * Errors
  *   Functions that return curricle_status return CURRICLE_OK, or CURRICLE_FAILED after calling the
- *   error sink exactly once. Exceptions and panics must not cross the boundary.
+ *   error sink exactly once. Panics must not cross the boundary. An exception that leaves a function
+ *   becomes an error too, but memory that the function was to free is lost.
  *
  * Threads
  *   `visit` is called once. Instances are immutable; their functions may be called from any thread,
@@ -33,10 +35,19 @@
  *   A loaded library is never unloaded. Records and tables passed to the visitor must stay valid
  *   until the process ends; an instance lives from `create` to `destroy`.
  *
+ * Records
+ *   Every record starts with its size as compiled by the side that fills it in, and is passed by
+ *   pointer. Fields are only appended. The fields of inputs and sinks in version 2.0, and what
+ *   is marked "required", exist in every record; a reader uses any other field only if the record's
+ *   size covers it, and takes an absent field for 0 or null. So older and newer libraries work with older and newer programs. Read a
+ *   record of the other side like this, with its fields 0 where it has none:
+ *     curricle_batch mine = {0};
+ *     memcpy(&mine, theirs, theirs->size < sizeof mine ? theirs->size : sizeof mine);
+ *   A function of a table that is not required may be null. curricle_str never changes.
+ *
  * Versions
- *   Fields are only appended to structs. Each versioned struct carries its size as compiled by its
- *   author, and the reader uses no field beyond it. An incompatible change gets a new symbol and a
- *   new CURRICLE_ABI_MAJOR. The libtorch versions must be equal: it has no stable C++ interface.
+ *   CURRICLE_ABI_MINOR counts appended fields. An incompatible change gets a new symbol and a new
+ *   CURRICLE_ABI_MAJOR. The libtorch versions must be equal: it has no stable C++ interface.
  */
 #ifndef CURRICLE_H
 #define CURRICLE_H
@@ -48,7 +59,7 @@
 extern "C" {
 #endif
 
-#define CURRICLE_ABI_MAJOR 1u
+#define CURRICLE_ABI_MAJOR 2u
 #define CURRICLE_ABI_MINOR 0u
 #define CURRICLE_LIBTORCH "2.13.0"
 #if defined(__linux__) && defined(__x86_64__)
@@ -81,12 +92,14 @@ typedef struct {
 
 /* Receives text; several calls are concatenated. */
 typedef struct {
+  size_t size;
   void *context;
   void (*write)(void *context, curricle_str text);
 } curricle_text_sink;
 
 /* Receives one error. `path` is empty unless the code is CURRICLE_ERROR_SETTING. */
 typedef struct {
+  size_t size;
   void *context;
   void (*write)(void *context, uint32_t code, curricle_str path, curricle_str message);
 } curricle_error_sink;
@@ -106,49 +119,82 @@ typedef struct {
   int64_t embedding; /* dimensions of the embedding */
 } curricle_shape;
 
+/* Types of declared tensors. */
+#define CURRICLE_F32 0u
+#define CURRICLE_F64 1u
+#define CURRICLE_I64 2u
+#define CURRICLE_I32 3u
+#define CURRICLE_U8 4u
+#define CURRICLE_BOOL 5u
+
+/* Initial values of declared tensors. Random ones are for floating-point types only. */
+#define CURRICLE_INIT_CONSTANT 0u /* every element is init_a */
+#define CURRICLE_INIT_NORMAL 1u   /* mean 0, standard deviation init_a */
+#define CURRICLE_INIT_UNIFORM 2u  /* from init_a to init_b */
+
 /* A tensor a component needs beyond its inputs. curricle creates, seeds, places, optimises,
  * checkpoints and restores it, and lends it on every call. */
 typedef struct {
   size_t size;
   curricle_str name; /* unique within the component */
   const int64_t *shape;
-  size_t dimensions;
-  uint32_t init;      /* 0: every element is init_value; 1: normal, standard deviation init_value */
-  uint32_t trainable; /* not 0: updated by the optimiser */
-  double init_value;
+  size_t dimensions; /* at most 64 */
+  uint32_t kind;     /* CURRICLE_F32 to CURRICLE_BOOL; CURRICLE_F32 if trainable */
+  uint32_t init;     /* CURRICLE_INIT_… */
+  double init_a;
+  double init_b;
+  uint64_t trainable; /* not 0: updated by the optimiser */
   curricle_str group; /* parameter group, for `groups.<group>.lr_scale` in recipes */
   double lr_scale;    /* the group's scale unless the recipe sets one */
 } curricle_tensor_spec;
 
 typedef struct {
+  size_t size;
   void *context;
   void (*declare)(void *context, const curricle_tensor_spec *spec);
 } curricle_tensor_sink;
 
-/* A declared tensor by name, borrowed. In-place changes to tensors that are not trainable are kept. */
+/* The declared tensors, borrowed. In-place changes are kept; make them without gradients. */
 typedef struct {
-  curricle_str name;
-  curricle_tensor tensor;
-} curricle_named_tensor;
+  size_t size;
+  size_t count;
+  const curricle_str *names;
+  const curricle_tensor *tensors; /* in the order of the names */
+} curricle_tensors;
+
+/* Where in training a batch is. */
+typedef struct {
+  size_t size;
+  uint64_t epoch; /* from 0 */
+  uint64_t epochs;
+  uint64_t step;  /* within the epoch, from 0 */
+  uint64_t steps; /* of this epoch */
+  uint64_t global_step; /* steps taken since the start of training; 0 in the first one */
+  int64_t classes;
+  int64_t samples;
+} curricle_step;
 
 /* A batch. All tensors are on one device. */
 typedef struct {
   size_t size;
-  curricle_tensor embeddings; /* [B, D], unit norm, f32 or f64; gradients flow through it */
-  curricle_tensor labels;     /* [B], i64 */
-  curricle_tensor ids;        /* [B], i64: the training sample behind each row */
-  curricle_tensor weights;    /* [B], in [0, 1], or null if all are 1 */
-  const curricle_named_tensor *tensors;
-  size_t tensor_count;
+  curricle_tensor embeddings;     /* [B, D], unit norm, f32 or f64; in a loss, gradients flow through it */
+  curricle_tensor labels;         /* [B], i64 */
+  curricle_tensor ids;            /* [B], i64: the training sample behind each row */
+  curricle_tensor weights;        /* [B], in [0, 1], or null if all are 1 */
+  curricle_tensor ema_embeddings; /* [B, D] by the network's moving average; null unless needs_ema */
+  const curricle_tensors *tensors;
+  const curricle_step *step;
 } curricle_batch;
 
-/* Receives named scalars; they are dropped unless `enabled`. */
+/* Receives named numbers during one call. Both functions take ownership of the tensor. */
 typedef struct {
   size_t size;
   void *context;
-  uint32_t enabled;
-  /* Takes ownership of a one-element tensor. */
+  uint64_t enabled; /* scalars are dropped if it is 0 */
+  /* A one-element tensor. */
   void (*scalar)(void *context, curricle_str name, curricle_tensor value);
+  /* One number per row of the batch, [B]; the last one of each sample is a column of samples.csv. */
+  void (*per_sample)(void *context, curricle_str name, curricle_tensor values);
 } curricle_log;
 
 /* What is known about the training data when advice is requested. */
@@ -162,6 +208,7 @@ typedef struct {
 
 /* Receives warnings about settings that are valid but degenerate. */
 typedef struct {
+  size_t size;
   void *context;
   void (*advise)(void *context, curricle_str path, curricle_str message);
 } curricle_advice_sink;
@@ -175,33 +222,36 @@ typedef struct {
 } curricle_epoch;
 
 typedef struct {
+  size_t size;
   void *context;
   void (*batch)(void *context, const int64_t *ids, size_t count);
 } curricle_batch_sink;
 
 /* The recipe's loss, for weight schemes that take their constants from it. */
 typedef struct {
+  size_t size;
   curricle_str name;
   curricle_str settings; /* a JSON object */
 } curricle_loss_info;
 
 typedef struct {
   size_t size;
-  uint64_t round; /* from 1 */
+  uint64_t round; /* from 1; 0 is the one before training */
   uint64_t rounds;
   uint64_t seed;
-  curricle_tensor embeddings; /* [N, D] of the whole training set, or null if not needed */
+  curricle_tensor embeddings;     /* [N, D] of the whole training set, or null if not needed */
+  curricle_tensor ema_embeddings; /* the same by the network's moving average; null unless needs_ema */
   const int64_t *labels;
   const double *weights; /* current ones */
   size_t samples;
-  const curricle_named_tensor *tensors;
-  size_t tensor_count;
-  curricle_loss_info loss;
+  const curricle_tensors *tensors;
+  const curricle_loss_info *loss;
   double age; /* overrides the age of the scheme's schedule; NaN if it does not */
 } curricle_round;
 
 /* Receives the result of a weight scheme: `weights` once, the others any number of times. */
 typedef struct {
+  size_t size;
   void *context;
   void (*weights)(void *context, const double *values, size_t count);
   void (*scalar)(void *context, curricle_str name, double value);
@@ -211,43 +261,59 @@ typedef struct {
 /* The functions of a loss. */
 typedef struct {
   size_t size;
-  curricle_status (*tensors)(const void *instance, const curricle_shape *shape, curricle_tensor_sink sink,
-                             curricle_error_sink error);
-  /* Returns a scalar that gradients flow through, on the device of the embeddings; the host owns it.
-   * Must not wait for the device. With all weights 1 it must equal the unweighted loss. */
+  /* Required. Returns a scalar that gradients flow through, on the device of the embeddings; the host
+   * owns it. Must not wait for the device. With all weights 1 it must equal the unweighted loss. */
   curricle_status (*forward)(const void *instance, const curricle_batch *batch, const curricle_log *log,
-                             curricle_tensor *loss, curricle_error_sink error);
-  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, curricle_advice_sink sink,
-                            curricle_error_sink error);
+                             curricle_tensor *loss, const curricle_error_sink *error);
+  curricle_status (*tensors)(const void *instance, const curricle_shape *shape, const curricle_tensor_sink *sink,
+                             const curricle_error_sink *error);
+  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, const curricle_advice_sink *sink,
+                            const curricle_error_sink *error);
+  /* Called after the optimiser's step, without gradients, e.g. to normalise proxies in place. */
+  curricle_status (*after_step)(const void *instance, const curricle_tensors *tensors, const curricle_step *step,
+                                const curricle_error_sink *error);
+  /* Writes 1 if forward reads ema_embeddings. Called once, after create. */
+  curricle_status (*needs_ema)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
 } curricle_loss_table;
 
 /* The functions of a sampler. `batches` must depend only on the settings and the epoch. */
 typedef struct {
   size_t size;
-  curricle_status (*batches)(const void *instance, const curricle_epoch *epoch, curricle_batch_sink sink,
-                             curricle_error_sink error);
-  /* Writes the number of samples in a full batch. Called once, after create. */
-  curricle_status (*batch_size)(const void *instance, size_t *size, curricle_error_sink error);
-  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, curricle_advice_sink sink,
-                            curricle_error_sink error);
+  /* Required. */
+  curricle_status (*batches)(const void *instance, const curricle_epoch *epoch, const curricle_batch_sink *sink,
+                             const curricle_error_sink *error);
+  /* Required. Writes the number of samples in a full batch. Called once, after create. */
+  curricle_status (*batch_size)(const void *instance, size_t *size, const curricle_error_sink *error);
+  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, const curricle_advice_sink *sink,
+                            const curricle_error_sink *error);
 } curricle_sampler_table;
 
-/* The functions of a weight scheme. */
+/* The functions of a weight scheme: `update`, `weigh_batch` or both. */
 typedef struct {
   size_t size;
-  curricle_status (*tensors)(const void *instance, const curricle_shape *shape, curricle_tensor_sink sink,
-                             curricle_error_sink error);
-  curricle_status (*update)(const void *instance, const curricle_round *round, curricle_weight_sink sink,
-                            curricle_error_sink error);
-  /* Both write 1 or 0 and are called once, after create. Does update read the embeddings (computing
-   * them costs a pass over the data)? Are all weights always 1? */
-  curricle_status (*needs_embeddings)(const void *instance, uint32_t *answer, curricle_error_sink error);
-  curricle_status (*is_uniform)(const void *instance, uint32_t *answer, curricle_error_sink error);
-  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, curricle_loss_info loss,
-                            curricle_advice_sink sink, curricle_error_sink error);
+  /* The weights of the next round. If it is null they stay as they are. */
+  curricle_status (*update)(const void *instance, const curricle_round *round, const curricle_weight_sink *sink,
+                            const curricle_error_sink *error);
+  /* Returns the weights [B] of a batch, in [0, 1]; the host owns them. If they stay null, those of the
+   * round are used. Called before the loss; the embeddings carry no gradient. */
+  curricle_status (*weigh_batch)(const void *instance, const curricle_batch *batch, const curricle_log *log,
+                                 curricle_tensor *weights, const curricle_error_sink *error);
+  curricle_status (*tensors)(const void *instance, const curricle_shape *shape, const curricle_tensor_sink *sink,
+                             const curricle_error_sink *error);
+  curricle_status (*advice)(const void *instance, const curricle_data_facts *data, const curricle_loss_info *loss,
+                            const curricle_advice_sink *sink, const curricle_error_sink *error);
+  /* The following write 1 or 0 and are called once, after create. */
+  /* Does update read the embeddings? Computing them costs a pass over the data. If null: yes. */
+  curricle_status (*needs_embeddings)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Are all weights always 1? If null: no. */
+  curricle_status (*is_uniform)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Is update also called before the first step, as round 0? If null: no. */
+  curricle_status (*before_training)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Do update and weigh_batch read ema_embeddings? If null: no. */
+  curricle_status (*needs_ema)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
 } curricle_weights_table;
 
-/* One component. */
+/* One component; everything but `data` and `summary` is required. */
 typedef struct {
   size_t size;
   curricle_str kind; /* "loss", "sampler" or "weights" */
@@ -257,14 +323,16 @@ typedef struct {
   const void *data;     /* passed to schema and create */
   /* Writes the JSON Schema (draft-07) of the settings, with defaults and descriptions. curricle
    * validates recipes against it and fills in the defaults. */
-  curricle_status (*schema)(const void *data, curricle_text_sink sink, curricle_error_sink error);
+  curricle_status (*schema)(const void *data, const curricle_text_sink *sink, const curricle_error_sink *error);
   /* Creates an instance from settings, a JSON object that fits the schema. */
-  curricle_status (*create)(const void *data, curricle_str settings, void **instance, curricle_error_sink error);
+  curricle_status (*create)(const void *data, curricle_str settings, void **instance,
+                            const curricle_error_sink *error);
   void (*destroy)(void *instance);
   const void *table; /* curricle_loss_table, curricle_sampler_table or curricle_weights_table */
 } curricle_component;
 
 typedef struct {
+  size_t size;
   void *context;
   void (*component)(void *context, const curricle_component *component);
 } curricle_component_sink;
@@ -280,34 +348,14 @@ typedef struct {
   curricle_str libtorch;
   curricle_str target;
   /* Passes every component to the visitor. Called once, before anything else. */
-  curricle_status (*visit)(const curricle_host *host, curricle_component_sink visitor, curricle_error_sink error);
+  curricle_status (*visit)(const curricle_host *host, const curricle_component_sink *visitor,
+                           const curricle_error_sink *error);
 } curricle_plugin;
-
-#if defined(__cplusplus)
-#define CURRICLE_ASSERT(condition) static_assert(condition, #condition)
-#else
-#define CURRICLE_ASSERT(condition) _Static_assert(condition, #condition)
-#endif
-#if UINTPTR_MAX == 0xffffffffffffffffu
-/* core/sdk/src/abi/mod.rs has the same assertions. */
-CURRICLE_ASSERT(sizeof(curricle_str) == 16);
-CURRICLE_ASSERT(sizeof(curricle_plugin) == 96);
-CURRICLE_ASSERT(sizeof(curricle_component) == 112);
-CURRICLE_ASSERT(sizeof(curricle_loss_table) == 32);
-CURRICLE_ASSERT(sizeof(curricle_sampler_table) == 32);
-CURRICLE_ASSERT(sizeof(curricle_weights_table) == 48);
-CURRICLE_ASSERT(sizeof(curricle_shape) == 32);
-CURRICLE_ASSERT(sizeof(curricle_tensor_spec) == 80);
-CURRICLE_ASSERT(sizeof(curricle_batch) == 56);
-CURRICLE_ASSERT(sizeof(curricle_log) == 32);
-CURRICLE_ASSERT(sizeof(curricle_data_facts) == 40);
-CURRICLE_ASSERT(sizeof(curricle_epoch) == 40);
-CURRICLE_ASSERT(sizeof(curricle_round) == 120);
-CURRICLE_ASSERT(sizeof(curricle_weight_sink) == 32);
-#endif
 
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "curricle_layout.h"
 
 #endif /* CURRICLE_H */

@@ -28,12 +28,29 @@ impl Loss for Probe {
         }
         let pairs = batch.pairs();
         log.scalar("positives", || pairs.positive.sum(None));
+        log.per_sample("row", &batch.weights_or_ones());
+        if let Some(teacher) = batch.ema_embeddings {
+            return Ok(teacher.sum(None) + batch.info.global_step as f64 + batch.embeddings.sum(None) * 0.0);
+        }
         let weighted = batch.similarities() * &pairs.positive * batch.weights_or_ones();
         Ok(weighted.sum(None) * self.scale + batch.tensors.get("offset").sum(None))
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
-        vec![TensorSpec::trainable("offset", [shape.classes, 2], Init::Normal { std: 0.5 }).lr_scale(7.0)]
+        vec![
+            TensorSpec::trainable("offset", [shape.classes, 2], Init::Normal { std: 0.5 }).lr_scale(7.0),
+            TensorSpec::state("ids", [shape.samples], Init::Constant(-1.0)).kind(Kind::Int64),
+            TensorSpec::state("spread", [1], Init::Uniform { low: -1.0, high: 2.0 }).kind(Kind::Double),
+        ]
+    }
+
+    fn after_step(&self, tensors: &Tensors, info: &StepInfo) -> Result<()> {
+        let _ = tensors.get("offset").shallow_clone().f_fill_(info.step as f64 + info.samples as f64)?;
+        Ok(())
+    }
+
+    fn needs_ema(&self) -> bool {
+        true
     }
 
     fn check(&self) -> Result<()> {
@@ -82,6 +99,15 @@ impl WeightScheme for ByLabel {
             weights,
             scalars: vec![("scale".into(), scale)],
         })
+    }
+
+    fn weigh_batch(&self, batch: &Batch, log: &mut Log) -> Result<Option<Tensor>> {
+        log.per_sample("label", batch.labels);
+        Ok((batch.info.step > 0).then(|| batch.labels.to_kind(Kind::Float)))
+    }
+
+    fn before_training(&self) -> bool {
+        true
     }
 
     fn needs_embeddings(&self) -> bool {
@@ -138,8 +164,9 @@ fn a_loss_gives_the_same_value_and_gradients_across_the_boundary() {
                 value.backward();
                 value.double_value(&[])
             });
+            let rows = log.take_per_sample().remove(0);
             let scalars: Vec<_> = log.into_scalars().iter().map(|(n, t)| (n.clone(), t.double_value(&[]))).collect();
-            (value, x.grad(), tensors.get("offset").grad(), scalars)
+            (value, x.grad(), tensors.get("offset").grad(), scalars, rows)
         };
         assert_eq!(run(&direct), run(across.as_ref()));
     }
@@ -201,7 +228,7 @@ fn a_sampler_gives_the_same_batches_across_the_boundary() {
 #[test]
 fn a_weight_scheme_gives_the_same_weights_and_updates_its_tensors_in_place() {
     let across = round_trip("by_label").factory.weights(&settings("{}")).unwrap();
-    assert!(!across.needs_embeddings() && !across.is_uniform());
+    assert!(!across.needs_embeddings() && !across.is_uniform() && !across.needs_ema() && across.before_training());
     let mut tensors = Tensors::default();
     tensors.insert("calls", Tensor::zeros([1], (Kind::Float, Device::Cpu)));
     let loss = settings(r#"{"scale": 3.0}"#);
@@ -213,4 +240,42 @@ fn a_weight_scheme_gives_the_same_weights_and_updates_its_tensors_in_place() {
     assert_eq!(update.scalars, [("scale".to_string(), 3.0)]);
     assert_eq!(across.update(&round(Some(9.0))).unwrap().scalars[0].1, 9.0);
     assert_eq!(tensors.get("calls").double_value(&[0]), 2.0);
+}
+
+#[test]
+fn the_step_and_the_moving_average_reach_a_loss() {
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    assert!(across.needs_ema());
+    let (value, ..) = with_batch(false, |batch| {
+        let teacher = Tensor::ones([4, 2], (Kind::Float, Device::Cpu));
+        let info = StepInfo { global_step: 30, ..StepInfo::default() };
+        across.forward(&Batch { ema_embeddings: Some(&teacher), info, ..*batch }, &mut Log::disabled()).unwrap()
+    });
+    assert_eq!(value.double_value(&[]), 38.0);
+}
+
+#[test]
+fn a_loss_changes_its_tensors_after_the_step() {
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    let tensors = offset_tensors();
+    let info = StepInfo { step: 3, samples: 40, ..StepInfo::default() };
+    tch::no_grad(|| across.after_step(&tensors, &info)).unwrap();
+    assert_eq!(tensors.get("offset").double_value(&[2, 1]), 43.0);
+}
+
+#[test]
+fn a_weight_scheme_weighs_batches_across_the_boundary() {
+    let across = round_trip("by_label").factory.weights(&settings("{}")).unwrap();
+    let weigh = |step| {
+        let mut log = Log::disabled();
+        let (weights, ..) = with_batch(false, |batch| {
+            let info = StepInfo { step, ..StepInfo::default() };
+            across.weigh_batch(&Batch { info, ..*batch }, &mut log).unwrap()
+        });
+        (weights, log.take_per_sample().remove(0).0)
+    };
+    assert!(weigh(0).0.is_none());
+    let (weights, column) = weigh(1);
+    assert_eq!(weights.unwrap(), Tensor::from_slice(&[0.0f32, 0.0, 1.0, 1.0]));
+    assert_eq!(column, "label");
 }

@@ -121,7 +121,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         fs_err::create_dir_all(parent).map_err(Error::file("create", parent))?;
         fs_err::write(&path, text).map_err(Error::file("write", &path))?;
     }
+    if args.lang == Lang::Rust {
+        lock_versions(&sdk, folder)?;
+    }
     output::print(&next_steps(args))
+}
+
+/// Starts from the dependency versions that curricle was tested with; cargo removes those that the plugin does not
+/// use. An SDK outside a checkout has no lock file, and cargo then chooses the versions.
+fn lock_versions(sdk: &Path, folder: &Path) -> Result<()> {
+    let lock = sdk.join("../../Cargo.lock");
+    if lock.is_file() {
+        fs_err::copy(&lock, folder.join("Cargo.lock")).map_err(Error::file("copy", &lock))?;
+    }
+    Ok(())
 }
 
 fn sdk(given: Option<&Path>) -> Result<PathBuf> {

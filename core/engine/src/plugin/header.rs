@@ -37,20 +37,18 @@ pub(super) unsafe fn check(symbol: *const c_void) -> Result<&'static Plugin, Hea
         let what = format!("uses version {major}.{minor} of the plugin ABI; this program uses version {ABI_MAJOR}");
         return Err((what, "rebuild it with the SDK of this version of curricle".into()));
     }
-    if size < size_of::<Plugin>() {
-        let what = format!("has a header of {size} bytes; it must have at least {}", size_of::<Plugin>());
+    if size < Plugin::MINIMUM {
+        let what = format!("has a header of {size} bytes; it must have at least {}", Plugin::MINIMUM);
         return Err((what, "set `size` in its header to `sizeof(curricle_plugin)`".into()));
-    }
-    // A null function must not become a Rust function pointer, so read it as an integer.
-    // SAFETY: according to `size` the field exists.
-    if unsafe { read::<usize>(bytes, offset_of!(Plugin, visit)) } == 0 {
-        return Err(("has a null `visit`".into(), "set `visit` in its header".into()));
     }
     if !symbol.cast::<Plugin>().is_aligned() {
         return Err(("has a header that is not aligned".into(), "do not pack the record".into()));
     }
-    // SAFETY: it is aligned, large enough, has its function, and lives as long as the process.
+    // SAFETY: it is aligned and large enough, and lives as long as the process.
     let plugin = unsafe { &*symbol.cast::<Plugin>() };
+    if plugin.visit.is_none() {
+        return Err(("has a null `visit`".into(), "set `visit` in its header".into()));
+    }
     let running = libtorch::version().unwrap_or_else(|| LIBTORCH_VERSION.into());
     let rebuild = |with: &str| format!("rebuild it with {with}");
     let torch = text(plugin.libtorch, "libtorch")?;
@@ -112,7 +110,7 @@ mod tests {
     fn each_field_is_checked_and_errors_name_the_found_and_expected_value() {
         assert_eq!(flaw(|_| ()), "none");
         assert!(flaw(|h| h.magic = *b"CURRICLF").contains("starts with `CURRICLF` instead of `CURRICLE`"));
-        assert_eq!(flaw(|h| h.abi_major = 7), "uses version 7.0 of the plugin ABI; this program uses version 1");
+        assert_eq!(flaw(|h| h.abi_major = 7), "uses version 7.0 of the plugin ABI; this program uses version 2");
         assert_eq!(flaw(|h| h.size = 88), "has a header of 88 bytes; it must have at least 96");
         assert_eq!(
             flaw(|h| h.libtorch = Str::new("2.9.0")),

@@ -1,7 +1,7 @@
 //! Loads plugins.
 
 use super::{header, library_file};
-use curricle_recipe::{PluginFile, Refusal};
+use curricle_recipe::{PluginFile, Refusal, unsupported_keyword};
 use curricle_sdk::host::{Level, set_log_sink};
 use curricle_sdk::{Component, abi, guard};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -88,16 +88,16 @@ fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusa
         let fix = "rebuild it with the libtorch and the compiler of this machine";
         refuse((format!("cannot be loaded: {}", reason(&error, &absolute)), fix.into()))
     })?;
-    // SAFETY: only its address is taken here.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of a type that is not public")]
-    let symbol = unsafe { library.get::<*const std::ffi::c_void>(SYMBOL_NAME.as_bytes()) }.map(|s| s.as_raw_ptr());
+    let find = |name: &str| {
+        // SAFETY: only its address is taken here.
+        unsafe { library.get::<*const std::ffi::c_void>(name.as_bytes()) }.map(|s| s.as_raw_ptr()).ok()
+    };
+    let symbol = find(SYMBOL_NAME)
+        .ok_or_else(|| refuse(without_symbol(abi::OLD_SYMBOLS.into_iter().find(|old| find(old).is_some()))));
     // Never unloaded, so that components, their tables and the library's threads stay valid.
     std::mem::forget(library);
-    let symbol = symbol.map_err(|_| {
-        let fix =
-            "add `curricle_sdk::export_plugin!();` to its crate root, or `CURRICLE_EXPORT(…)` to one of its C++ files";
-        refuse((format!("does not export `{SYMBOL_NAME}`, so it is not a curricle plugin"), fix.into()))
-    })?;
+    let symbol = symbol?;
     // SAFETY: the address of the symbol, in a library that is never unloaded.
     let header = unsafe { header::check(symbol) }.map_err(refuse)?;
     let sdk = header::text(header.sdk, "sdk").map_err(refuse)?;
@@ -108,6 +108,23 @@ fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusa
     components.sort_by_key(|c| (c.kind, c.name));
     check_components(&components).map_err(|what| refuse((what, report)))?;
     Ok(Plugin { path: absolute, sha256, sdk, components })
+}
+
+/// What is wrong with a library that does not export the symbol of this version, but perhaps an older one.
+fn without_symbol(old: Option<&str>) -> (String, String) {
+    match old {
+        Some(old) => (
+            format!(
+                "exports `{old}`, of an earlier version of the plugin interface; this program needs `{SYMBOL_NAME}`"
+            ),
+            "rebuild it with the SDK of this version of curricle".into(),
+        ),
+        None => (
+            format!("does not export `{SYMBOL_NAME}`, so it is not a curricle plugin"),
+            "add `curricle_sdk::export_plugin!();` to its crate root, or `CURRICLE_EXPORT(…)` to one of its C++ files"
+                .into(),
+        ),
+    }
 }
 
 /// Checks that there are components, with unique and valid names and valid schemas.
@@ -124,6 +141,9 @@ fn check_components(components: &[Component]) -> Result<(), String> {
         let schema = component.factory.schema();
         if schema["type"] != "object" || !schema.get("properties").is_none_or(Value::is_object) {
             return Err(format!("has a {kind} `{name}` whose settings schema does not describe an object"));
+        }
+        if let Some(keyword) = unsupported_keyword(&schema) {
+            return Err(format!("has a {kind} `{name}` whose settings schema uses `{keyword}`, which is not checked"));
         }
     }
     match components.windows(2).find(|pair| (pair[0].kind, pair[0].name) == (pair[1].kind, pair[1].name)) {
@@ -188,6 +208,6 @@ mod tests {
         let library = crate::device::libtorch::folder().unwrap().join("libc10.so");
         assert!(tch::get_num_threads() > 0);
         let refused = open(&library, None).unwrap_err();
-        assert_eq!(refused.what, "does not export `CURRICLE_PLUGIN_V1`, so it is not a curricle plugin");
+        assert_eq!(refused.what, "does not export `CURRICLE_PLUGIN_V2`, so it is not a curricle plugin");
     }
 }

@@ -179,11 +179,13 @@ fn declare(
     let initial = Declared::create(specs, seed, ComponentKind::Loss, Device::Cpu);
     let mut declared = Vec::new();
     for spec in initial.specs {
+        let is_float = matches!(spec.kind, Kind::Float | Kind::Double);
+        let kind = if is_float { kind } else { spec.kind };
         let tensor = match file.remove(spec.name.as_ref()) {
-            Some(t) if t.size() == spec.shape && t.is_floating_point() => t.to_kind(kind),
+            Some(t) if t.size() == spec.shape && t.is_floating_point() == is_float => t.to_kind(kind),
             Some(t) => {
-                let (size, wanted) = (t.size(), &spec.shape);
-                return Err(format!("`{}` must be {wanted:?} floats, not {size:?} in {:?}", spec.name, t.kind()));
+                let (size, wanted, what) = (t.size(), &spec.shape, if is_float { "floats" } else { "whole numbers" });
+                return Err(format!("`{}` must be {wanted:?} {what}, not {size:?} in {:?}", spec.name, t.kind()));
             }
             None => initial.tensors.get(&spec.name).detach().to_kind(kind),
         };
