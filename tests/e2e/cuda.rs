@@ -5,7 +5,7 @@ use crate::support::images::{image_recipe, write_images};
 use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use assert_cmd::assert::Assert;
 
-const METHODS: [(&str, &str); 9] = [
+const METHODS: [(&str, &str); 13] = [
     ("ms", "uniform"),
     ("contrastive", "uniform"),
     ("triplet", "uniform"),
@@ -14,6 +14,10 @@ const METHODS: [(&str, &str); 9] = [
     ("rdml", "uniform"),
     ("proxy_anchor", "uniform"),
     ("snr", "uniform"),
+    ("circle", "uniform"),
+    ("soft_triple", "uniform"),
+    ("arcface", "uniform"),
+    ("norm_softmax", "uniform"),
     ("bspml", "balanced_self_paced"),
 ];
 
@@ -40,6 +44,27 @@ fn every_method_trains_on_cuda() {
         let run = ["run", "small.toml", "--set", "train.epochs=1", "--device", "cuda", "--json", "--out", loss];
         let result = on_cuda(&sandbox, &run).assert().success().json();
         assert!(result["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
+    }
+}
+
+#[test]
+fn a_memory_stays_on_the_device() {
+    let sandbox = Sandbox::new();
+    for loss in ["ms", "contrastive", "circle"] {
+        sandbox.write("small.toml", small_recipe(loss, "uniform"));
+        let read_back = |size: &str, classes: &str| {
+            let out = format!("{loss}-{size}-{classes}");
+            let (size, classes) = (format!("loss.memory.size={size}"), format!("sampler.classes={classes}"));
+            let mut run = vec!["run", "small.toml", "--device", "cuda", "--json", "--out", &out];
+            run.extend(["--set", &size, "--set", &classes, "--set", "train.log_every=1000"]);
+            run.extend(["--set", "eval.cluster=never"]);
+            let done = on_fakecuda(&sandbox, &run).assert().success();
+            assert!(done.json()["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
+            counter(&done.stderr_text(), "items") + counter(&done.stderr_text(), "syncs")
+        };
+        // The memory is read for checkpoints, but not in steps, of which batches of two classes need twice as many.
+        let more = |classes: &str| read_back("30", classes) - read_back("0", classes);
+        assert_eq!(more("2"), more("4"), "{loss}");
     }
 }
 

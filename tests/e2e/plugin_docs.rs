@@ -24,9 +24,9 @@ fn code_on_the_page_matches_the_examples() {
 #[test]
 fn the_recipe_on_the_page_matches_the_example() {
     let page = read("docs/write-a-loss.md");
-    assert!(page.contains("name = \"circle\"\ngamma = 32"));
+    assert!(page.contains("name = \"circle_rust\"\ngamma = 32"));
     let example = read("examples/circle-rust/src/lib.rs");
-    assert!(example.contains("register_loss!(\"circle\"") && example.contains("gamma: f64"));
+    assert!(example.contains("register_loss!(\"circle_rust\"") && example.contains("gamma: f64"));
 }
 
 #[test]

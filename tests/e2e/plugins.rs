@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn circle() -> PathBuf {
-    rust_plugin("examples/circle-rust", "circle")
+    rust_plugin("examples/circle-rust", "circle_rust")
 }
 
 fn text(path: &Path) -> &str {
@@ -49,7 +49,7 @@ fn plugin_list_shows_the_components() {
     let (rust, cpp) = (circle(), circle_cpp());
     let sandbox = Sandbox::new();
     let listed = sandbox.curricle(["plugin", "list", text(&rust), text(&cpp), "--json"]).assert().success().json();
-    assert_eq!(listed[0]["components"][0]["name"], "circle");
+    assert_eq!(listed[0]["components"][0]["name"], "circle_rust");
     assert_eq!(listed[0]["components"][0]["schema"]["properties"]["gamma"]["default"], 80.0);
     assert_eq!(listed[1]["components"][0]["name"], "circle_cpp");
     assert_eq!(listed[1]["components"][0]["kind"], "loss");
@@ -125,7 +125,7 @@ fn rust_and_cpp_examples_match_the_formula() {
         sandbox.curricle(args.into_iter().chain([out.as_str()])).assert().success();
         std::fs::read(sandbox.path(out)).unwrap()
     };
-    let (rust, cpp) = (probe(&circle(), "circle"), probe(&circle_cpp(), "circle_cpp"));
+    let (rust, cpp) = (probe(&circle(), "circle_rust"), probe(&circle_cpp(), "circle_cpp"));
     let (rust, cpp) = (SafeTensors::deserialize(&rust).unwrap(), SafeTensors::deserialize(&cpp).unwrap());
     for name in ["loss", "grad"] {
         assert_eq!(rust.tensor(name).unwrap().data(), cpp.tensor(name).unwrap().data(), "{name}");
@@ -172,7 +172,7 @@ fn a_recipe_trains_with_a_plugin_and_records_it() {
     // Relative to the recipe, not to the working directory.
     std::fs::create_dir(sandbox.path("lib")).unwrap();
     std::fs::copy(&library, sandbox.path("lib/libcircle.so")).unwrap();
-    sandbox.write("recipes/circle.toml", recipe("\"../lib/libcircle.so\"", "name = \"circle\"\ngamma = 32"));
+    sandbox.write("recipes/circle.toml", recipe("\"../lib/libcircle.so\"", "name = \"circle_rust\"\ngamma = 32"));
     sandbox.curricle(["run", "recipes/circle.toml"]).assert().success();
     let run = only_run(&sandbox.path("runs"));
     let manifest = json_file(&run.join("manifest.json"));
@@ -190,7 +190,7 @@ fn a_recipe_trains_with_a_plugin_and_records_it() {
     assert_eq!(metrics(&run), metrics(&only_run(&sandbox.path("again"))));
 
     // The same file elsewhere, named on the command line, is the same run.
-    let without = recipe("", "name = \"circle\"\ngamma = 32");
+    let without = recipe("", "name = \"circle_rust\"\ngamma = 32");
     sandbox.write("recipes/circle.toml", without);
     let skipped = sandbox.curricle(["run", "recipes/circle.toml", "--plugin", text(&library)]).assert().success();
     assert!(skipped.stderr_text().contains("already finished"), "{}", skipped.stderr_text());
@@ -201,7 +201,7 @@ fn an_unfinished_run_is_not_resumed_with_a_changed_plugin() {
     let sandbox = Sandbox::new();
     let library = sandbox.path("libcircle.so");
     std::fs::copy(circle(), &library).unwrap();
-    sandbox.write("circle.toml", recipe("\"libcircle.so\"", "name = \"circle\""));
+    sandbox.write("circle.toml", recipe("\"libcircle.so\"", "name = \"circle_rust\""));
     sandbox.curricle(["run", "circle.toml"]).assert().success();
     let run = only_run(&sandbox.path("runs"));
     // As if the run had been killed and the plugin rebuilt: bytes at the end change only the hash.
@@ -225,13 +225,13 @@ fn settings_of_plugins_are_checked_like_built_in_ones() {
     let library = circle();
     let sandbox = Sandbox::new();
     let plugin = format!("{:?}", text(&library));
-    sandbox.write("typo.toml", recipe(&plugin, "name = \"circle\"\ngama = 3\nmargin = 7.0"));
+    sandbox.write("typo.toml", recipe(&plugin, "name = \"circle_rust\"\ngama = 3\nmargin = 7.0"));
     let problems = sandbox.curricle(["check", "typo.toml", "--json"]).assert().code(2).json();
     let problems = problems[0]["problems"].to_string();
     assert!(problems.contains("did you mean `gamma`?") && problems.contains("loss.margin"), "{problems}");
-    sandbox.write("name.toml", recipe(&plugin, "name = \"circl\""));
+    sandbox.write("name.toml", recipe(&plugin, "name = \"circle_rus\""));
     let problems = sandbox.curricle(["check", "name.toml"]).assert().code(2).stderr_text();
-    assert!(problems.contains("did you mean `circle`?"), "{problems}");
+    assert!(problems.contains("did you mean `circle_rust`?"), "{problems}");
     sandbox.write("missing.toml", recipe("\"no/such.so\"", "name = \"ms\""));
     let problems = sandbox.curricle(["check", "missing.toml"]).assert().code(2).stderr_text();
     assert!(problems.contains("missing.toml:2:10") && problems.contains("does not exist"), "{problems}");

@@ -9,7 +9,8 @@ alternatives it does not have, for weights, and for batches that hold a sample t
 
 The header's `cases` says for each case: loss, settings, batch, source, weighted or not, and
 `tangent`, which is true where the reference scales its input to unit length first, so that only
-the part of the gradient across each embedding can be compared.
+the part of the gradient across each embedding can be compared. `before` names the batches of earlier
+steps, for losses with a cross-batch memory.
 """
 
 import json
@@ -18,6 +19,7 @@ import pathlib
 import numpy as np
 import torch
 from pytorch_metric_learning import distances, losses, miners
+from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 from safetensors.numpy import save_file
 
 torch.set_default_dtype(torch.float64)
@@ -49,6 +51,9 @@ BATCHES = {
 }
 PROXIES = rng.normal(size=(CLASSES, DIM)) * np.sqrt(2 / CLASSES)
 BETAS = 1.2 + 0.3 * rng.normal(size=CLASSES)
+for step in range(4):
+    BATCHES[f"step_{step}"] = batch(np.repeat([0, 1, 3, 4], 3), 100 * step + np.arange(12))
+CENTERS = rng.normal(size=(CLASSES, 3, DIM))
 
 
 class Given:
@@ -224,6 +229,70 @@ def proxy_anchor(g, alpha=32, delta=0.1, tensor=None):
     return (pull / present if present else pull) + push / CLASSES
 
 
+def softmax_loss(g, logits):
+    """Weighted mean cross-entropy; `logits` gives those of a sample, one for each class."""
+    terms = []
+    for i in g.rows:
+        of_sample = logits(i)
+        total = torch.log(sum(torch.exp(z) for z in of_sample))
+        terms.append((g.w[i], total - of_sample[g.y[i]]))
+    return mean_over(terms, g)
+
+
+def cosine_to(g, i, proxy):
+    return (g.x[i] * proxy).sum() / (proxy**2).sum().sqrt()
+
+
+def norm_softmax(g, temperature=0.05, tensor=None):
+    return softmax_loss(g, lambda i: [cosine_to(g, i, tensor[c]) / temperature for c in range(CLASSES)])
+
+
+def arcface(g, margin=28.6, scale=64, sub_centers=1, tensor=None):
+    m = np.radians(margin)
+
+    def logits(i):
+        all_classes = []
+        for c in range(CLASSES):
+            cos = max((cosine_to(g, i, proxy) for proxy in tensor[c]), key=lambda s: s.item())
+            angle = torch.acos(cos)
+            if c == g.y[i]:
+                cos = torch.cos(angle + m) if angle.item() <= np.pi - m else cos - m * np.sin(m)
+            all_classes.append(scale * cos)
+        return all_classes
+
+    return softmax_loss(g, logits)
+
+
+def soft_triple(g, centers_per_class=10, gamma=0.1, margin=0.01, tensor=None, **more):
+    def logits(i):
+        all_classes = []
+        for c in range(CLASSES):
+            cosines = [cosine_to(g, i, proxy) for proxy in tensor[c]]
+            share = [torch.exp(s / gamma) for s in cosines]
+            similarity = sum(q * s for q, s in zip(share, cosines)) / sum(share)
+            all_classes.append(more.get("lambda", 20) * (similarity - margin * (c == g.y[i])))
+        return all_classes
+
+    return softmax_loss(g, logits)
+
+
+def circle(g, margin=0.4, gamma=80):
+    terms = []
+    for i in g.rows:
+        pos, neg = g.positives(i), g.negatives(i)
+        if not pos or not neg:
+            continue
+        pull, push = g.zero(), g.zero()
+        for p in pos:
+            s = g.s(i, p)
+            pull = pull + g.w[p] * torch.exp(-gamma * relu(1 + margin - s.detach()) * (s - 1 + margin))
+        for n in neg:
+            s = g.s(i, n)
+            push = push + g.w[n] * torch.exp(gamma * relu(s.detach() + margin) * (s - margin))
+        terms.append((g.w[i], torch.log(1 + pull * push)))
+    return mean_over(terms, g)
+
+
 def snr(g, pos_margin=0.0, neg_margin=1.0, regularizer=0.0):
     d = lambda i, j: torch.var(g.x[j] - g.x[i]) / torch.var(g.x[i])
     pull = [(g.w[i] * g.w[j], relu(d(i, j) - pos_margin)) for i, j in g.pairs(g.positives)]
@@ -267,6 +336,20 @@ def peer(name, settings):
         return losses.FastAPLoss(s.get("bins", 10)), None, True
     if name == "proxy_anchor":
         return losses.ProxyAnchorLoss(CLASSES, DIM, s.get("delta", 0.1), s.get("alpha", 32)), None, True
+    if name == "norm_softmax":
+        return losses.NormalizedSoftmaxLoss(CLASSES, DIM, s.get("temperature", 0.05)), None, True
+    if name == "arcface":
+        shape = {"num_classes": CLASSES, "embedding_size": DIM}
+        more = {"margin": s.get("margin", 28.6), "scale": s.get("scale", 64)}
+        if s.get("sub_centers", 1) > 1:
+            return losses.SubCenterArcFaceLoss(**shape, **more, sub_centers=s["sub_centers"]), None, True
+        return losses.ArcFaceLoss(**shape, **more), None, True
+    if name == "soft_triple":
+        centers = s.get("centers_per_class", 10)
+        more = {"la": s.get("lambda", 20), "gamma": s.get("gamma", 0.1), "margin": s.get("margin", 0.01)}
+        return losses.SoftTripleLoss(CLASSES, DIM, centers, **more), None, True
+    if name == "circle":
+        return losses.CircleLoss(s.get("margin", 0.4), s.get("gamma", 80)), None, True
     if name == "snr":
         distance = distances.SNRDistance(normalize_embeddings=False)
         margins = {"pos_margin": s.get("pos_margin", 0), "neg_margin": s.get("neg_margin", 1)}
@@ -276,8 +359,10 @@ def peer(name, settings):
 
 def declared(name, settings):
     """Name and value of the loss's tensor, if it has one."""
-    if name == "proxy_anchor":
+    if name in ("proxy_anchor", "norm_softmax"):
         return "proxies", PROXIES
+    if name in ("arcface", "soft_triple"):
+        return "proxies", CENTERS[:, : settings.get("sub_centers", settings.get("centers_per_class", 1))]
     if name == "margin" and settings.get("learn_beta", "none") != "none":
         return "beta", BETAS[:1] if settings["learn_beta"] == "global" else BETAS
     return None, None
@@ -291,6 +376,10 @@ SETTINGS = {
     "fastap": [{}, {"bins": 4}],
     "proxy_anchor": [{}, {"alpha": 8.0, "delta": 0.3}],
     "snr": [{}, {"pos_margin": 0.2, "neg_margin": 1.5}],
+    "norm_softmax": [{}, {"temperature": 0.5}],
+    "arcface": [{}, {"margin": 100.0, "scale": 8.0}, {"sub_centers": 3, "scale": 16.0}],
+    "soft_triple": [{"centers_per_class": 3}, {"centers_per_class": 2, "lambda": 5.0, "gamma": 0.5, "margin": 0.2}],
+    "circle": [{}, {"margin": 0.25, "gamma": 10.0}],
 }
 ONLY_LOOPS = {
     "triplet": [{"mining": "hard"}, {"mining": "semihard"}, {"mining": "semihard", "smooth": False, "margin": 0.2}],
@@ -299,7 +388,8 @@ ONLY_LOOPS = {
               {"zero_weight": "drop", "normalise": "weights"}],
     "snr": [{"regularizer": 0.5}],
 }
-FORMULAS = {f.__name__: f for f in (ms, bspml, contrastive, triplet, margin, fastap, rdml, proxy_anchor, snr)}
+FORMULAS = {f.__name__: f for f in (ms, bspml, contrastive, triplet, margin, fastap, rdml, proxy_anchor, snr,
+                                    norm_softmax, arcface, soft_triple, circle)}
 
 cases, tensors = [], {}
 for name, data in BATCHES.items():
@@ -307,7 +397,7 @@ for name, data in BATCHES.items():
         tensors[f"batch.{name}.{key}"] = value
 
 
-def record(source, name, settings, batch_name, weighted, tangent, loss, x, tensor_name, tensor):
+def record(source, name, settings, batch_name, weighted, tangent, loss, x, tensor_name, tensor, before=None):
     loss.backward()
     key = f"case.{len(cases)}"
     tensors[f"{key}.loss"] = np.array(loss.item())
@@ -319,7 +409,7 @@ def record(source, name, settings, batch_name, weighted, tangent, loss, x, tenso
     if name == "margin":
         settings = {**settings, "sampling": "all"}
     case = {"loss": name, "settings": settings, "batch": batch_name, "source": source, "weighted": weighted}
-    cases.append({**case, "tangent": tangent, "tensor": tensor_name})
+    cases.append({**case, "tangent": tangent, "tensor": tensor_name, "before": before})
 
 
 for name, variants in SETTINGS.items():
@@ -329,7 +419,13 @@ for name, variants in SETTINGS.items():
             tensor_name, value = declared(name, settings)
             if tensor_name:
                 parameter = torch.nn.Parameter(torch.tensor(value))
-                setattr(loss, tensor_name, parameter)
+                for classifier in {"W", "fc"} & set(dict(loss.named_parameters())):
+                    # Classes are columns there. What is assigned is not a parameter, but depends on one.
+                    delattr(loss, classifier)
+                    setattr(loss, classifier, parameter.reshape(-1, DIM).t())
+                    break
+                else:
+                    setattr(loss, tensor_name, parameter)
             x = torch.tensor(BATCHES[batch_name]["embeddings"], requires_grad=True)
             y = torch.tensor(BATCHES[batch_name]["labels"])
             value = loss(x, y, miner(x, y) if miner else None)
@@ -354,6 +450,28 @@ for group in (SETTINGS, ONLY_LOOPS):
                     more = {"tensor": parameter}
                 loss = FORMULAS[name](given, **settings, **more)
                 record("loops", name, settings, batch_name, weighted, False, loss, given.x, tensor_name, parameter)
+
+# The memory there also holds the batch itself, so it is larger by one batch. Its copy is without gradient; the
+# gradient recorded here is that of the same loss with the batch in place of that copy.
+for name in ("ms", "contrastive", "circle"):
+    for steps in (2, 4):
+        loss, miner, tangent = peer(name, {})
+        memory = losses.CrossBatchMemory(loss, DIM, memory_size=36, miner=miner)
+        before = [f"step_{step}" for step in range(steps)]
+        for step in before[:-1]:
+            memory(torch.tensor(BATCHES[step]["embeddings"]), torch.tensor(BATCHES[step]["labels"]))
+        x = torch.tensor(BATCHES[before[-1]]["embeddings"], requires_grad=True)
+        y = torch.tensor(BATCHES[before[-1]]["labels"])
+        expected = memory(x, y)
+        filled = memory.memory_size if memory.has_been_filled else memory.queue_idx
+        others = memory.embedding_memory.clone().index_copy(0, memory.curr_batch_idx, x)[:filled]
+        labels = memory.label_memory[:filled]
+        pairs = miner(x, y, others, labels) if miner else lmu.get_all_pairs_indices(y, labels)
+        pairs = lmu.remove_self_comparisons(pairs, memory.curr_batch_idx, memory.memory_size)
+        value = loss(x, y, pairs, others, labels)
+        assert abs(value.item() - expected.item()) < 1e-12
+        settings = {"memory": {"size": 24}}
+        record("pml", name, settings, before[-1], False, tangent, value, x, None, None, before[:-1])
 
 path = pathlib.Path(__file__).with_name("losses.safetensors")
 save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, path, {"cases": json.dumps(cases)})

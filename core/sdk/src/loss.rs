@@ -127,6 +127,12 @@ pub trait Loss: Send + Sync {
         Ok(())
     }
 
+    /// Whether the gradient is the derivative of the value. `false` for losses that treat a part of their formula as
+    /// a constant; the conformance suite then does not compare with finite differences.
+    fn gradient_is_exact(&self) -> bool {
+        true
+    }
+
     /// Whether `forward` reads [`Batch::ema_embeddings`], which costs a second forward pass and needs `train.ema`.
     fn needs_ema(&self) -> bool {
         false

@@ -45,5 +45,5 @@ impl Circle {
     }
 }
 
-register_loss!("circle", Circle, "Circle loss: pairs weighted by the distance from their optimum");
+register_loss!("circle_rust", Circle, "Circle loss, written in Rust");
 curricle_sdk::export_plugin!();

@@ -40,6 +40,10 @@ def main():
         "margin": (losses.MarginLoss(0.2, beta=1.2), miners.DistanceWeightedMiner(0.5, 1.4)),
         "fastap": (losses.FastAPLoss(10), None),
         "proxy_anchor": (losses.ProxyAnchorLoss(CLASSES, DIMENSIONS, 0.1, 32), None),
+        "circle": (losses.CircleLoss(), None),
+        "norm_softmax": (losses.NormalizedSoftmaxLoss(CLASSES, DIMENSIONS), None),
+        "arcface": (losses.ArcFaceLoss(CLASSES, DIMENSIONS), None),
+        "soft_triple": (losses.SoftTripleLoss(CLASSES, DIMENSIONS), None),
         "snr": (losses.SignalToNoiseRatioContrastiveLoss(pos_margin=0, neg_margin=1), None),
     }
     for name, (loss, miner) in peers.items():

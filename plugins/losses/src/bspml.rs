@@ -1,7 +1,8 @@
 //! The batch loss of balanced self-paced metric learning (BSPML).
 
+use crate::memory::References;
 use crate::ms::{AnchorWeights, MultiSimilarity};
-use curricle_sdk::gradients::{Embeddings, not_zero};
+use curricle_sdk::gradients::not_zero;
 use curricle_sdk::prelude::*;
 
 /// Weighted informative batch loss of balanced self-paced metric learning.
@@ -61,7 +62,7 @@ pub enum Normalisation {
 
 impl Default for Bspml {
     fn default() -> Self {
-        let MultiSimilarity { alpha, beta, rho, epsilon } = MultiSimilarity::default();
+        let MultiSimilarity { alpha, beta, rho, epsilon, .. } = MultiSimilarity::default();
         Self { alpha, beta, rho, epsilon, zero_weight: ZeroWeight::Keep, normalise: Normalisation::Batch }
     }
 }
@@ -95,7 +96,8 @@ impl Bspml {
 
     /// The loss without weights: settings, mining and log-sums are the same.
     fn ms(&self) -> MultiSimilarity {
-        MultiSimilarity { alpha: self.alpha, beta: self.beta, rho: self.rho, epsilon: self.epsilon }
+        let Self { alpha, beta, rho, epsilon, .. } = *self;
+        MultiSimilarity { alpha, beta, rho, epsilon, ..Default::default() }
     }
 
     /// The pairs to mine from.
@@ -117,16 +119,16 @@ impl Bspml {
 
 impl Loss for Bspml {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
-        let (embeddings, ms) = (Embeddings::of(batch), self.ms());
-        let similarities = embeddings.similarities();
-        let informative = ms.informative_pairs(&similarities, &self.pairs(batch));
-        let Some(weights) = embeddings.weights(batch) else {
+        let (references, ms) = (References::of_batch(batch, self.pairs(batch)), self.ms());
+        let similarities = references.similarities();
+        let informative = ms.informative_pairs(&similarities, &references.pairs);
+        let Some(weights) = &references.weights else {
             let anchors = AnchorWeights::uniform(batch, &similarities);
-            return ms.weighted_loss(&embeddings, &similarities, &informative, &anchors, None, log);
+            return ms.weighted_loss(&references, &similarities, &informative, &anchors, None, log);
         };
-        let size = not_zero(&self.size(&weights));
+        let size = not_zero(&self.size(weights));
         let (positive, negative) =
-            (MeanWeight::of(&informative.positive, &weights), MeanWeight::of(&informative.negative, &weights));
+            (MeanWeight::of(&informative.positive, weights), MeanWeight::of(&informative.negative, weights));
         let total = match self.normalise {
             Normalisation::Batch => size,
             Normalisation::Weights => {
@@ -137,7 +139,7 @@ impl Loss for Bspml {
         };
         let anchor = weights.unsqueeze(1) / total;
         let anchors = AnchorWeights { positive: &anchor * positive.mean, negative: anchor * negative.mean };
-        ms.weighted_loss(&embeddings, &similarities, &informative, &anchors, None, log)
+        ms.weighted_loss(&references, &similarities, &informative, &anchors, None, log)
     }
 
     fn check(&self) -> Result<()> {

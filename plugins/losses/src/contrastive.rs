@@ -1,10 +1,11 @@
 //! Contrastive loss (Hadsell et al., CVPR 2006).
 
+use crate::memory::CrossBatchMemory;
 use crate::{finite, reference};
-use curricle_sdk::gradients::{Distances, Embeddings, mean_of_active};
+use curricle_sdk::gradients::mean_of_active;
 use curricle_sdk::prelude::*;
 
-/// Contrastive loss on all pairs of the batch.
+/// Contrastive loss on all pairs of the batch, and with a memory on all pairs of the batch with it.
 ///
 /// On cosine similarity: the mean of `relu(m⁺ - S)` over the positive pairs where it is not 0,
 /// plus the mean of `relu(S - m⁻)` over the negative pairs where it is not 0. On Euclidean
@@ -21,6 +22,8 @@ pub struct Contrastive {
     pub neg_margin: Option<f64>,
     /// The similarity or distance that the margins apply to.
     pub distance: Distance,
+    /// Embeddings of earlier batches that anchors are compared with, too.
+    pub memory: CrossBatchMemory,
 }
 
 /// The similarity or distance of a pair.
@@ -35,7 +38,7 @@ pub enum Distance {
 
 impl Default for Contrastive {
     fn default() -> Self {
-        Self { pos_margin: None, neg_margin: None, distance: Distance::Cosine }
+        Self { pos_margin: None, neg_margin: None, distance: Distance::Cosine, memory: CrossBatchMemory::default() }
     }
 }
 
@@ -43,15 +46,18 @@ impl Contrastive {
     /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
     #[doc(hidden)]
     pub fn reference(&self, batch: &Batch) -> Tensor {
-        let (pairs, weights) = (batch.pairs(), batch.pair_weights());
+        let (x, others, references) =
+            (batch.embeddings, self.memory.reference_embeddings(batch), self.memory.references(batch));
+        let pairs = references.pairs.to_kind(batch.options().0);
+        let weights = references.pair_weights().unwrap_or_else(|| batch.pair_weights());
         let (pos_margin, neg_margin) = self.margins();
         let (pull, push) = match self.distance {
             Distance::Cosine => {
-                let s = batch.similarities();
+                let s = x.matmul(&others.tr());
                 ((pos_margin - &s).relu(), (s - neg_margin).relu())
             }
             Distance::Euclidean => {
-                let d = reference::distances(batch);
+                let d = reference::distances_between(x, &others);
                 ((&d - pos_margin).relu(), (neg_margin - d).relu())
             }
         };
@@ -72,38 +78,44 @@ impl Contrastive {
 
 impl Loss for Contrastive {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
-        let embeddings = Embeddings::of(batch);
-        let pairs = batch.pair_masks().to_kind(embeddings.points.kind());
-        let weights = embeddings.pair_weights(batch);
+        let references = self.memory.references(batch);
+        let pairs = references.pairs.to_kind(batch.options().0);
+        let weights = references.pair_weights();
         let (pos_margin, neg_margin) = self.margins();
         let pull = |gap: Tensor| mean_of_active(&gap, &pairs.positive, weights.as_ref());
         let push = |gap: Tensor| mean_of_active(&gap, &pairs.negative, weights.as_ref());
         let (pull, push, loss) = match self.distance {
             Distance::Cosine => {
-                let similarities = embeddings.similarities();
+                let similarities = references.similarities();
                 let (pull, pull_grad) = pull(pos_margin - &similarities);
                 let (push, push_grad) = push(&similarities - neg_margin);
-                let loss = embeddings.loss_of_similarities(&(&pull + &push), &(push_grad - pull_grad));
+                let loss = references.loss_of_similarities(&(&pull + &push), &(push_grad - pull_grad));
                 (pull, push, loss)
             }
             Distance::Euclidean => {
-                let distances = Distances::of(&embeddings.points);
+                let distances = references.distances();
                 let (pull, pull_grad) = pull(&distances.values - pos_margin);
                 let (push, push_grad) = push(neg_margin - &distances.values);
                 let grad = distances.grad_of_squared(&(pull_grad - push_grad));
-                let loss = embeddings.loss_of_squared_distances(&(&pull + &push), &grad);
+                let loss = references.loss_of_squared_distances(&(&pull + &push), &grad);
                 (pull, push, loss)
             }
         };
         log.scalar("positive_gap", || pull);
         log.scalar("negative_gap", || push);
+        self.memory.store(batch, log);
         loss
+    }
+
+    fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
+        self.memory.tensors(shape)
     }
 
     fn check(&self) -> Result<()> {
         let (pos_margin, neg_margin) = self.margins();
         finite("pos_margin", pos_margin)?;
-        finite("neg_margin", neg_margin)
+        finite("neg_margin", neg_margin)?;
+        self.memory.check()
     }
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {

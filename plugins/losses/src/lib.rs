@@ -11,27 +11,38 @@
 //! line in `tests/suite/references.rs`.
 
 mod distance_weighted;
+mod memory;
+mod proxies;
 mod reference;
 mod triplets;
 
+mod arcface;
 mod bspml;
+mod circle;
 mod contrastive;
 mod fastap;
 mod margin;
 mod ms;
+mod norm_softmax;
 mod proxy_anchor;
 mod rdml;
 mod snr;
+mod soft_triple;
 mod triplet;
 
+pub use arcface::ArcFace;
 pub use bspml::{Bspml, Normalisation, ZeroWeight};
+pub use circle::Circle;
 pub use contrastive::{Contrastive, Distance};
 pub use fastap::FastAp;
 pub use margin::{LearnBeta, Margin, TripletSampling};
+pub use memory::CrossBatchMemory;
 pub use ms::MultiSimilarity;
+pub use norm_softmax::NormSoftmax;
 pub use proxy_anchor::ProxyAnchor;
 pub use rdml::Rdml;
 pub use snr::Snr;
+pub use soft_triple::SoftTriple;
 pub use triplet::{Mining, Triplet};
 
 use curricle_sdk::{Error, Result};

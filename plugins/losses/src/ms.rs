@@ -1,7 +1,8 @@
 //! Multi-similarity loss (Wang et al., CVPR 2019).
 
+use crate::memory::{CrossBatchMemory, References};
 use crate::{finite, not_negative, positive};
-use curricle_sdk::gradients::{Embeddings, log_one_plus_sum_exp, not_zero};
+use curricle_sdk::gradients::{log_one_plus_sum_exp, not_zero};
 use curricle_sdk::prelude::*;
 
 /// Multi-similarity loss with mining of informative pairs.
@@ -9,7 +10,7 @@ use curricle_sdk::prelude::*;
 /// `1/B Σ_i { (1/α) log[1+Σ_{p∈P̂_i} e^{-α(S_ip-ρ)}] + (1/β) log[1+Σ_{n∈N̂_i} e^{β(S_in-ρ)}] }`
 ///
 /// `N̂_i` are the negatives with `S_in > min_p S_ip - ε`, `P̂_i` the positives with
-/// `S_ip < max_n S_in + ε`. An anchor without informative pairs adds 0 and still counts in B.
+/// `S_ip < max_n S_in + ε`, with memory also those stored there. An anchor without informative pairs adds 0 and still counts in B.
 ///
 /// With weights `Σ_i w_i { (1/α) log[1+Σ_p w_p e^{-α(S_ip-ρ)}] + (1/β) log[1+Σ_n w_n e^{β(S_in-ρ)}] } / Σ_i w_i`,
 /// and the minimum and maximum of the mining are over samples with w > 0.
@@ -31,11 +32,13 @@ pub struct MultiSimilarity {
     /// Mining margin ε: the larger, the more pairs are informative.
     #[schemars(range(min = 0.0))]
     pub epsilon: f64,
+    /// Embeddings of earlier batches that anchors are compared with, too.
+    pub memory: CrossBatchMemory,
 }
 
 impl Default for MultiSimilarity {
     fn default() -> Self {
-        Self { alpha: 2.0, beta: 50.0, rho: 0.5, epsilon: 0.1 }
+        Self { alpha: 2.0, beta: 50.0, rho: 0.5, epsilon: 0.1, memory: CrossBatchMemory::default() }
     }
 }
 
@@ -43,11 +46,12 @@ impl MultiSimilarity {
     /// The formula in plain tensor operations, which [`Loss::forward`] must equal.
     #[doc(hidden)]
     pub fn reference(&self, batch: &Batch) -> Tensor {
-        let s = batch.similarities();
-        let informative = self.informative_pairs(&s.detach(), &batch.pair_masks());
-        let weights = batch.weights_or_ones();
-        let (pull, push) = self.reference_terms(&s, &informative, &weights);
-        weighted_mean(&(pull + push), &weights)
+        let references = self.memory.references(batch);
+        let s = batch.embeddings.matmul(&self.memory.reference_embeddings(batch).tr());
+        let informative = self.informative_pairs(&s.detach(), &references.pairs);
+        let others = references.weights.as_ref().map_or_else(|| batch.weights_or_ones(), Tensor::shallow_clone);
+        let (pull, push) = self.reference_terms(&s, &informative, &others);
+        weighted_mean(&(pull + push), &batch.weights_or_ones())
     }
 
     /// The two logarithms of each anchor `[B]`, divided by α and β; an exponential counts with its weight `[B]`.
@@ -76,7 +80,7 @@ impl MultiSimilarity {
     /// `bspml` differ only in these.
     pub(crate) fn weighted_loss(
         &self,
-        embeddings: &Embeddings,
+        references: &References,
         similarities: &Tensor,
         informative: &PairMasks,
         anchors: &AnchorWeights,
@@ -101,7 +105,7 @@ impl MultiSimilarity {
         let per_anchor = |mask: &Tensor| mask.sum(kind) / mask.size()[0] as f64;
         log.scalar("informative_positives", || per_anchor(&informative.positive));
         log.scalar("informative_negatives", || per_anchor(&informative.negative));
-        embeddings.loss_of_similarities(&value, &grad)
+        references.loss_of_similarities(&value, &grad)
     }
 }
 
@@ -126,22 +130,27 @@ impl AnchorWeights {
 
 impl Loss for MultiSimilarity {
     fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
-        let embeddings = Embeddings::of(batch);
-        let similarities = embeddings.similarities();
-        let informative = self.informative_pairs(&similarities, &batch.pair_masks());
-        let weights = embeddings.weights(batch);
-        let anchors = match &weights {
-            Some(weights) => AnchorWeights::same((weights / not_zero(&weights.sum(None))).unsqueeze(1)),
+        let references = self.memory.references(batch);
+        let similarities = references.similarities();
+        let informative = self.informative_pairs(&similarities, &references.pairs);
+        let anchors = match references.anchor_weights() {
+            Some(weights) => AnchorWeights::same((&weights / not_zero(&weights.sum(None))).unsqueeze(1)),
             None => AnchorWeights::uniform(batch, &similarities),
         };
-        self.weighted_loss(&embeddings, &similarities, &informative, &anchors, weights.as_ref(), log)
+        self.memory.store(batch, log);
+        self.weighted_loss(&references, &similarities, &informative, &anchors, references.weights.as_ref(), log)
+    }
+
+    fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
+        self.memory.tensors(shape)
     }
 
     fn check(&self) -> Result<()> {
         positive("alpha", self.alpha)?;
         positive("beta", self.beta)?;
         finite("rho", self.rho)?;
-        not_negative("epsilon", self.epsilon)
+        not_negative("epsilon", self.epsilon)?;
+        self.memory.check()
     }
 
     fn advice(&self, _data: &DataFacts) -> Vec<Advice> {

@@ -5,8 +5,13 @@ use tch::Tensor;
 
 /// Euclidean distances of all pairs `[B, B]`; the gradient at distance 0 is 0.
 pub(crate) fn distances(batch: &Batch) -> Tensor {
+    distances_between(batch.embeddings, batch.embeddings)
+}
+
+/// Euclidean distances of `points` `[B, D]` and `others` `[R, D]`, `[B, R]`; the gradient at distance 0 is 0.
+pub(crate) fn distances_between(points: &Tensor, others: &Tensor) -> Tensor {
     // Mode 2 computes every difference, which is slow but exact; the faster one cancels.
-    Tensor::cdist(batch.embeddings, batch.embeddings, 2.0, 2)
+    Tensor::cdist(points, others, 2.0, 2)
 }
 
 /// All triplets (anchor, positive, negative) as a boolean mask `[B, B, B]`.

@@ -25,7 +25,7 @@ pub fn gradient_of_squared_distances(points: &Tensor, grad: &Tensor) -> Tensor {
 /// Distances of all pairs, and what their derivative needs.
 #[derive(Debug)]
 pub struct Distances {
-    /// `D` `[B, B]`.
+    /// `D` `[B, B]`, or `[B, R]`.
     pub values: Tensor,
     /// `1 / D`, but 0 where `D = 0`.
     inverse: Tensor,
@@ -37,8 +37,18 @@ impl Distances {
     /// A square below four times the machine epsilon is rounding error. The pair then counts as one point, with
     /// distance 0 and derivative 0: the derivative of the square root has a pole there.
     pub fn of(points: &Tensor) -> Self {
-        let squared = squared_distances(points);
-        let floor = 4.0 * if points.kind() == Kind::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        Self::of_squared(squared_distances(points))
+    }
+
+    /// The distances of `points` `[B, D]` and `others` `[R, D]`, `[B, R]`.
+    pub fn between(points: &Tensor, others: &Tensor) -> Self {
+        let norms = |x: &Tensor| x.square().sum_dim_intlist(1, false, None);
+        let squared = norms(points).unsqueeze(1) + norms(others) - points.mm(&others.tr()) * 2.0;
+        Self::of_squared(squared.clamp_min(0.0))
+    }
+
+    fn of_squared(squared: Tensor) -> Self {
+        let floor = 4.0 * if squared.kind() == Kind::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
         // 1/√∞ = 0.
         let inverse = squared.threshold(floor, f64::INFINITY).rsqrt_();
         Self { values: squared * &inverse, inverse }

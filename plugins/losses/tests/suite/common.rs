@@ -1,7 +1,7 @@
 //! Creates losses and batches, and evaluates one on the other.
 
 use curricle_sdk::rand::{Rng, RngExt};
-use curricle_sdk::{Batch, ComponentKind, Init, Log, Loss, Shape, Tensors, registered, rng};
+use curricle_sdk::{Batch, ComponentKind, Init, Log, Loss, Shape, StepInfo, Tensors, registered, rng};
 use serde_json::Value;
 use std::sync::Mutex;
 use tch::{Device, Kind, Tensor};
@@ -29,7 +29,9 @@ pub(crate) struct Data {
     pub labels: Tensor,
     pub ids: Tensor,
     pub weights: Option<Tensor>,
+    /// Those that require gradients are trained, the others are state.
     pub tensors: Vec<(String, Tensor)>,
+    pub info: StepInfo,
 }
 
 /// Value and derivatives of a loss.
@@ -38,6 +40,8 @@ pub(crate) struct Outcome {
     pub loss: Tensor,
     pub grad: Tensor,
     pub tensor_grads: Vec<(String, Tensor)>,
+    /// The tensors that are not trained, after the call.
+    pub state: Vec<(String, Tensor)>,
 }
 
 impl Outcome {
@@ -60,16 +64,21 @@ impl Data {
             ids: Tensor::arange(size, (Kind::Int64, Device::Cpu)),
             weights: None,
             tensors: Vec::new(),
+            info: StepInfo::default(),
         };
         let shape = Shape { classes: CLASSES, samples: size, embedding: dimensions };
         for spec in loss.tensors(&shape) {
             let noise = normal(&mut random, &spec.shape);
             let value = match spec.init {
+                Init::Constant(value) if !spec.trainable => {
+                    let kind = if spec.kind == Kind::Float { Kind::Double } else { spec.kind };
+                    Tensor::full(&spec.shape, value, (kind, Device::Cpu))
+                }
                 Init::Constant(value) => noise * 0.1 + value,
                 Init::Normal { std } => noise * std,
                 Init::Uniform { low, high } => noise.sigmoid() * (high - low) + low,
             };
-            data.tensors.push((spec.name.to_string(), value));
+            data.tensors.push((spec.name.to_string(), value.set_requires_grad(spec.trainable)));
         }
         data
     }
@@ -95,6 +104,7 @@ impl Data {
             ids: self.ids.index_select(0, &rows),
             weights: self.weights.as_ref().map(|w| w.index_select(0, &rows)),
             tensors: self.tensors.iter().map(|(n, t)| (n.clone(), t.shallow_clone())).collect(),
+            info: self.info,
         }
     }
 
@@ -103,7 +113,9 @@ impl Data {
         let mut data = self.rows(&(0..self.size()).collect::<Vec<_>>());
         data.embeddings = data.embeddings.to_kind(kind);
         data.weights = data.weights.map(|w| w.to_kind(kind));
-        data.tensors.iter_mut().for_each(|(_, t)| *t = t.to_kind(kind));
+        for (_, tensor) in data.tensors.iter_mut().filter(|(_, t)| t.is_floating_point()) {
+            *tensor = tensor.detach().to_kind(kind).set_requires_grad(tensor.requires_grad());
+        }
         data
     }
 
@@ -127,10 +139,10 @@ impl Data {
         let embeddings = self.embeddings.copy().set_requires_grad(true);
         let mut tensors = Tensors::default();
         for (name, tensor) in &self.tensors {
-            tensors.insert(name.clone(), tensor.copy().set_requires_grad(true));
+            tensors.insert(name.clone(), tensor.detach().copy().set_requires_grad(tensor.requires_grad()));
         }
         let weights = self.weights.as_ref();
-        let batch = Batch { weights, ..Batch::new(&embeddings, &self.labels, &self.ids, &tensors) };
+        let batch = Batch { weights, info: self.info, ..Batch::new(&embeddings, &self.labels, &self.ids, &tensors) };
         let value = {
             let _alone = GENERATOR.lock().unwrap();
             tch::manual_seed(seed);
@@ -141,7 +153,16 @@ impl Data {
         Outcome {
             loss: value.detach(),
             grad: embeddings.grad(),
-            tensor_grads: tensors.iter().map(|(n, t)| (n.to_string(), t.grad())).collect(),
+            tensor_grads: tensors
+                .iter()
+                .filter(|(_, tensor)| tensor.requires_grad())
+                .map(|(name, tensor)| (name.to_string(), tensor.grad()))
+                .collect(),
+            state: tensors
+                .iter()
+                .filter(|(_, tensor)| !tensor.requires_grad())
+                .map(|(name, tensor)| (name.to_string(), tensor.shallow_clone()))
+                .collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Losses and gradients of independent implementations; `tests/golden/losses.py` writes the file.
 
 use crate::common::{Data, difference, make};
+use curricle_sdk::StepInfo;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tch::{Kind, Tensor};
@@ -34,15 +35,27 @@ fn losses_and_gradients_equal_the_golden_vectors() {
     let mut failures = Vec::new();
     for (index, case) in cases.iter().enumerate() {
         let loss = make(case["loss"].as_str().unwrap(), &case["settings"]);
-        let of_batch = |what: &str| read(&file, &format!("batch.{}.{what}", case["batch"].as_str().unwrap()));
         let tensor = case["tensor"].as_str();
-        let data = Data {
-            embeddings: of_batch("embeddings"),
-            labels: of_batch("labels"),
-            ids: of_batch("ids"),
-            weights: case["weighted"].as_bool().unwrap().then(|| of_batch("weights")),
-            tensors: tensor.iter().map(|n| (n.to_string(), read(&file, &format!("case.{index}.{n}")))).collect(),
+        let batch = |name: &str| {
+            let read = |what: &str| read(&file, &format!("batch.{name}.{what}"));
+            Data {
+                embeddings: read("embeddings"),
+                labels: read("labels"),
+                ids: read("ids"),
+                weights: case["weighted"].as_bool().unwrap().then(|| read("weights")),
+                tensors: Vec::new(),
+                info: StepInfo::default(),
+            }
         };
+        let mut data = batch(case["batch"].as_str().unwrap());
+        let of_case = |name: &str| read(&file, &format!("case.{index}.{name}")).set_requires_grad(true);
+        data.tensors.extend(tensor.iter().map(|name| (name.to_string(), of_case(name))));
+        if let Some(before) = case["before"].as_array() {
+            data.tensors = Data::random(&*loss, &[0], data.embeddings.size()[1], 0).tensors;
+            for name in before {
+                data.tensors = Data { tensors: data.tensors, ..batch(name.as_str().unwrap()) }.evaluate(&*loss).state;
+            }
+        }
         let outcome = data.evaluate(&*loss);
         let mut wrong =
             vec![("loss", difference(&outcome.loss, &read(&file, &format!("case.{index}.loss")).squeeze()))];

@@ -3,6 +3,7 @@
 mod checks;
 mod common;
 mod golden;
+mod memory;
 mod references;
 mod settings;
 
@@ -73,7 +74,11 @@ suite! {
     bspml_drop: "bspml" {"zero_weight": "drop"};
     bspml_normalised: "bspml" {"normalise": "weights"};
     bspml_drop_normalised: "bspml" {"zero_weight": "drop", "normalise": "weights"};
+    ms_memory: "ms" {"memory": {"size": 9}};
+    circle: "circle" {};
+    circle_reid: "circle" {"margin": 0.25, "gamma": 10.0, "memory": {"size": 40}};
     contrastive: "contrastive" {};
+    contrastive_memory: "contrastive" {"memory": {"size": 9}};
     contrastive_euclidean: "contrastive" {"distance": "euclidean"};
     triplet: "triplet" {};
     triplet_squared: "triplet" {"squared": true, "margin": 0.2};
@@ -87,6 +92,10 @@ suite! {
     fastap: "fastap" {};
     rdml: "rdml" {};
     proxy_anchor: "proxy_anchor" {};
+    norm_softmax: "norm_softmax" {};
+    arcface: "arcface" {};
+    arcface_sub_centers: "arcface" {"sub_centers": 3, "scale": 16.0};
+    soft_triple: "soft_triple" {};
     snr: "snr" {};
     snr_regularized: "snr" {"regularizer": 0.5};
 }

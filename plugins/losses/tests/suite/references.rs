@@ -27,6 +27,10 @@ references! {
     bspml: Bspml, {}, {"zero_weight": "drop"}, {"rho": 1.0, "epsilon": 0.5, "zero_weight": "drop"};
     bspml_normalised: Bspml, {"normalise": "weights"}, {"zero_weight": "drop", "normalise": "weights"},
         {"rho": 1.0, "epsilon": 0.0, "normalise": "weights"};
+    circle: Circle, {}, {"margin": 0.25, "gamma": 10.0};
+    norm_softmax: NormSoftmax, {}, {"temperature": 0.5};
+    arcface: ArcFace, {}, {"margin": 60.0, "scale": 8.0}, {"margin": 120.0, "scale": 8.0, "sub_centers": 3};
+    soft_triple: SoftTriple, {}, {"centers_per_class": 2, "lambda": 5.0, "gamma": 0.5, "margin": 0.2};
     contrastive: Contrastive, {}, {"distance": "euclidean"}, {"pos_margin": 0.8, "neg_margin": 0.3},
         {"distance": "euclidean", "pos_margin": 0.4, "neg_margin": 1.3};
     triplet: Triplet, {}, {"squared": true, "margin": 0.2}, {"smooth": false, "margin": 0.3},

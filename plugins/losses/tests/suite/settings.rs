@@ -26,6 +26,12 @@ fn invalid_settings_are_rejected_by_name() {
         ("rdml", json!({"eta": 0}), "eta"),
         ("proxy_anchor", json!({"alpha": 0}), "alpha"),
         ("snr", json!({"regularizer": -1}), "regularizer"),
+        ("circle", json!({"margin": 1.5}), "margin"),
+        ("circle", json!({"memory": {"size": -1}}), "memory.size"),
+        ("arcface", json!({"sub_centers": 0}), "sub_centers"),
+        ("arcface", json!({"margin": 200}), "margin"),
+        ("soft_triple", json!({"centers_per_class": 0}), "centers_per_class"),
+        ("norm_softmax", json!({"temperature": 0}), "temperature"),
     ] {
         let message = error(name, &settings);
         assert!(message.starts_with(&format!("setting `{path}`: must ")), "{name} {settings}: {message}");
@@ -50,6 +56,8 @@ fn degenerate_settings_draw_advice_and_defaults_do_not() {
         ("fastap", json!({"bins": 1}), "bins"),
         ("rdml", json!({"eta": 20.0}), "eta"),
         ("proxy_anchor", json!({"delta": -2.0}), "delta"),
+        ("arcface", json!({"margin": 0.5}), "margin"),
+        ("norm_softmax", json!({"temperature": 1000.0}), "temperature"),
         ("snr", json!({"pos_margin": 1.0, "neg_margin": 0.0}), "neg_margin"),
     ] {
         assert_eq!(advice(name, &settings), [path], "{name} {settings}");
@@ -62,6 +70,13 @@ fn proxies_and_boundaries_are_declared() {
     let proxies = &make("proxy_anchor", &json!({})).tensors(&shape)[0];
     assert_eq!((&*proxies.name, &*proxies.group, proxies.lr_scale), ("proxies", "proxies", 100.0));
     assert_eq!((&proxies.shape[..], proxies.init), (&[8, 5][..], Init::Normal { std: 0.5 }));
+    let proxies = &make("soft_triple", &json!({"centers_per_class": 2})).tensors(&shape)[0];
+    assert_eq!((&*proxies.group, proxies.lr_scale, &proxies.shape[..]), ("proxies", 100.0, &[8, 2, 5][..]));
+    assert_eq!(proxies.init, Init::Uniform { low: -0.25, high: 0.25 });
+    let proxies = &make("arcface", &json!({"sub_centers": 3})).tensors(&shape)[0];
+    assert_eq!((&*proxies.group, proxies.lr_scale, &proxies.shape[..]), ("proxies", 1.0, &[8, 3, 5][..]));
+    let proxies = &make("norm_softmax", &json!({})).tensors(&shape)[0];
+    assert_eq!((&*proxies.group, proxies.lr_scale, &proxies.shape[..]), ("proxies", 1.0, &[8, 5][..]));
     let beta = |learn: &str| make("margin", &json!({"learn_beta": learn, "beta": 1.1})).tensors(&shape);
     assert!(beta("none").is_empty());
     assert_eq!((&beta("global")[0].shape[..], beta("global")[0].init), (&[1][..], Init::Constant(1.1)));
