@@ -28,7 +28,7 @@ impl Loss for Attract {
             "detached" => terms.detach(),
             "unconnected" => Tensor::ones([], batch.options()).set_requires_grad(true) * terms.detach(),
             "sparse log" => {
-                log.scalar("x", || Tensor::ones([1], batch.options()).to_sparse(None, None::<&[i64]>, None));
+                log.scalar("x", || Tensor::ones([1], batch.options()).to_sparse_sparse_dim(1));
                 terms
             }
             "backward" => {

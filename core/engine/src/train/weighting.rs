@@ -83,7 +83,7 @@ pub struct Known<'a> {
 }
 
 /// Asks the scheme for the weights of the next round and checks them.
-pub fn update(
+pub(crate) fn update(
     recipe: &Recipe,
     components: &Components,
     known: &Known,
