@@ -62,7 +62,7 @@ mod tests {
     fn the_average_follows_the_formula_and_has_no_gradients() {
         let model = |seed| {
             let layout = Layout::Features { size: 3 };
-            let embedding = EmbeddingRecipe { size: 2, ..EmbeddingRecipe::default() };
+            let embedding = EmbeddingRecipe { size: 2 };
             Model::build(&BackboneRecipe::Linear, &embedding, layout, seed, Device::Cpu).unwrap()
         };
         let (network, start) = (model(1), model(2));

@@ -107,7 +107,8 @@ mod tests {
         let ids = Tensor::from_slice(&[0i64, 1]);
         let mut refused = |logged| columns.keep("", &ids, logged).unwrap_err().to_string();
         assert!(refused(log(&[1.0])).starts_with("logged numbers of shape [1]"));
-        assert!(refused([log(&[1.0, 1.0]), log(&[1.0, 1.0])].concat()).ends_with("as `p` twice in one call"));
+        let twice = log(&[1.0, 1.0]).into_iter().chain(log(&[1.0, 1.0])).collect();
+        assert!(refused(twice).ends_with("as `p` twice in one call"));
         let reserved = vec![("weight".to_string(), Tensor::from_slice(&[1.0, 1.0]))];
         assert!(refused(reserved).contains("`weight`, which is not available"));
     }

@@ -296,7 +296,7 @@ impl<'a> Trainer<'a> {
 
     /// Numbers that tell whether training goes wrong, on the device. They are read with the losses.
     fn health(&self, last: bool) -> Result<Vec<Tensor>> {
-        let mut health: Vec<_> = self.weights.range().into_iter().flatten().collect();
+        let mut health = if self.weights.set_in_steps() { self.weights.range().into() } else { Vec::new() };
         health.extend(self.loss_scale.as_ref().map(LossScale::value));
         if last {
             health.push(self.parameter_norm()?);
@@ -307,7 +307,7 @@ impl<'a> Trainer<'a> {
     /// Stops if the numbers of [`Trainer::health`] or the losses are bad.
     fn check_health(&mut self, window: &LossWindow, batches: &[Vec<i64>], health: &[f32]) -> Result<()> {
         let mut health = health.iter().map(|&value| f64::from(value));
-        if self.weights.range().is_some() {
+        if self.weights.set_in_steps() {
             let range = [health.next(), health.next()].map(Option::unwrap_or_default);
             if !range.iter().all(|weight| (0.0..=1.0).contains(weight)) {
                 // Names the sample.

@@ -60,9 +60,14 @@ impl SampleWeights {
         Ok(())
     }
 
-    /// The lowest and the highest weight, on the device, if the host does not know them.
-    pub(super) fn range(&self) -> Option<[Tensor; 2]> {
-        self.set_in_steps.then(|| [self.on_device.min(), self.on_device.max()])
+    /// Whether weights were set on the device that the host does not have.
+    pub(super) fn set_in_steps(&self) -> bool {
+        self.set_in_steps
+    }
+
+    /// The lowest and the highest weight, on the device.
+    pub(super) fn range(&self) -> [Tensor; 2] {
+        [self.on_device.min(), self.on_device.max()]
     }
 
     /// Replaces the weights.
