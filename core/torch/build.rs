@@ -7,5 +7,6 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../sdk/build/libtorch.rs");
     libtorch::compile("src/shim.cpp", "curricle_torch", None);
+    libtorch::compile("src/graph.cpp", "curricle_torch_graph", None);
     libtorch::compile("src/surroundings.cpp", "curricle_torch_surroundings", None);
 }

@@ -1,31 +1,33 @@
 //! Calls into components that leave everything as it was.
 
+use crate::last_words::Running;
 use curricle_sdk::{Error, Result, guard};
 use curricle_torch::Surroundings;
 use tch::Tensor;
 
 /// Calls a component with these lent inputs. Panics become errors, and so does a component that changes an input in
 /// place or leaves the state of libtorch or of the process changed, which is restored.
-pub(crate) fn call<T>(lent: &[(&str, &Tensor)], work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn call<T>(running: Running, lent: &[(&str, &Tensor)], work: impl FnOnce() -> Result<T>) -> Result<T> {
     let surroundings = Surroundings::capture();
-    let versions = lent.iter().map(|(_, input)| version(input)).collect::<Result<Vec<_>>>()?;
+    let before = lent.iter().map(|(_, input)| state(input)).collect::<Result<Vec<_>>>()?;
     let result = guard(work);
     let changed = surroundings.restore();
+    drop(running);
     let value = result?;
     if let Some(what) = changed {
         return Err(Error::other(format!("changed {what} and did not restore it")));
     }
-    for ((name, input), before) in lent.iter().zip(versions) {
-        if version(input)? != before {
+    for ((name, input), before) in lent.iter().zip(before) {
+        if state(input)? != before {
             return Err(Error::other(format!("changed its input `{name}` in place; it must change a copy instead")));
         }
     }
     Ok(value)
 }
 
-/// libtorch counts the in-place changes of every tensor.
-fn version(tensor: &Tensor) -> Result<i64> {
-    Ok(tensor.f_internal_version()?)
+/// libtorch counts the in-place changes of every tensor, but not of its shape or its need for gradients.
+fn state(tensor: &Tensor) -> Result<(i64, usize, bool)> {
+    Ok((tensor.f_internal_version()?, tensor.numel(), tensor.requires_grad()))
 }
 
 #[cfg(test)]
@@ -37,17 +39,26 @@ mod tests {
         Tensor::ones([2], (Kind::Float, Device::Cpu))
     }
 
+    fn try_call<T>(lent: &[(&str, &Tensor)], work: impl FnOnce() -> Result<T>) -> Result<T> {
+        call(Running::as_noted(), lent, work)
+    }
+
     #[test]
     fn inputs_changed_in_place_are_named() {
         let x = ones();
-        assert_eq!(call(&[("x", &x)], || Ok(&x + 1.0)).unwrap(), ones() + 1.0);
-        let message = call(&[("x", &x)], || Ok(x.shallow_clone().f_add_scalar_(1.0)?)).unwrap_err().to_string();
-        assert!(message.starts_with("changed its input `x` in place"), "{message}");
+        assert_eq!(try_call(&[("x", &x)], || Ok(&x + 1.0)).unwrap(), ones() + 1.0);
+        let changes: [&dyn Fn(Tensor) -> Tensor; 3] =
+            [&|mut x| x.g_add_scalar_(1.0), &|mut x| x.resize_([3]), &|x| x.set_requires_grad(true)];
+        for change in changes {
+            let x = ones();
+            let message = try_call(&[("x", &x)], || Ok(change(x.shallow_clone()))).unwrap_err().to_string();
+            assert!(message.starts_with("changed its input `x` in place"), "{message}");
+        }
     }
 
     #[test]
     fn a_mode_left_behind_is_named_and_restored() {
-        let message = call(&[], || {
+        let message = try_call(&[], || {
             std::mem::forget(tch::no_grad_guard());
             Ok(())
         });

@@ -15,6 +15,7 @@ pub mod device;
 pub mod doctor;
 mod error;
 mod experiment;
+mod last_words;
 mod method;
 pub mod plugin;
 pub mod preflight;

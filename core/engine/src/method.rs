@@ -1,6 +1,7 @@
 //! The components that a recipe names, created from their settings.
 
 use crate::call::call;
+use crate::last_words::running;
 use crate::registry::Registry;
 use curricle_recipe::Recipe;
 use curricle_sdk::{ComponentKind, Error, Loss, Sampler, WeightScheme};
@@ -38,12 +39,16 @@ impl Method {
         };
         let Recipe { loss, sampler, weights, .. } = recipe;
         let made = (
-            call(&[], || registry.loss(&loss.name, &loss.settings))
+            call(running(ComponentKind::Loss, &loss.name), &[], || registry.loss(&loss.name, &loss.settings))
                 .map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
-            call(&[], || registry.sampler(&sampler.name, &sampler.settings))
-                .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
-            call(&[], || registry.weights(&weights.name, &weights.settings))
-                .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
+            call(running(ComponentKind::Sampler, &sampler.name), &[], || {
+                registry.sampler(&sampler.name, &sampler.settings)
+            })
+            .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
+            call(running(ComponentKind::Weights, &weights.name), &[], || {
+                registry.weights(&weights.name, &weights.settings)
+            })
+            .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
         );
         match made {
             (Ok(loss), Ok(sampler), Ok(weights)) => {

@@ -1,17 +1,20 @@
 //! The parts of libtorch that curricle needs and tch does not offer: autocast, pinned memory without
-//! warnings, optimiser steps on all parameters in one call, CUDA flags, and the state that a call may leave changed.
+//! warnings, optimiser steps on all parameters in one call, CUDA flags, the graph of autograd, and the state that a call may
+//! leave changed.
 //!
 //! `shim.cpp` calls libtorch; the modules here make it safe. Tensors cross as `at::Tensor *`, as they
 //! do between tch and torch-sys.
 
 mod autocast;
 mod ffi;
+mod graph;
 mod memory;
 mod surroundings;
 mod switches;
 mod update;
 
 pub use autocast::Autocast;
+pub use graph::depends;
 pub use memory::pin;
 pub use surroundings::Surroundings;
 pub use switches::{set_deterministic, set_tf32};

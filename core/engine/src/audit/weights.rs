@@ -1,12 +1,14 @@
 //! The sample weights of an audit: those of the run, or computed if it has none.
 
+use crate::call::call;
 use crate::data::Split;
+use crate::last_words::running;
 use crate::run::FinishedRun;
 use crate::train::check_weights;
 use crate::{Error, Result};
 use curricle_record as record;
 use curricle_record::samples::SampleTable;
-use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightUpdate, guard};
+use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightUpdate};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
@@ -107,7 +109,9 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
         embeddings: Some(embeddings),
         ..Round::new(&split.labels, &ones, &declared.tensors, loss)
     };
-    let update = guard(|| scheme.update(&round)).map_err(failed)?;
+    let lent = [("embeddings", embeddings)];
+    let running = running(ComponentKind::Weights, scheme_name);
+    let update = call(running, &lent, || scheme.update(&round)).map_err(failed)?;
     check_weights(&update, split.len()).map_err(|message| failed(curricle_sdk::Error::other(message)))?;
     Ok(update)
 }

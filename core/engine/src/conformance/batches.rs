@@ -2,8 +2,9 @@
 
 use super::{NotPassed, Subject, fail};
 use crate::call::call;
+use crate::last_words::Running;
 use crate::train::declared::check_specs;
-use crate::train::{Declared, check_connected, check_loss};
+use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss};
 use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
@@ -40,7 +41,7 @@ pub(super) struct LossOutcome {
 
 /// The loss under test.
 pub(super) fn make(subject: &Subject) -> Result<Box<dyn Loss>, NotPassed> {
-    Ok(guard(|| subject.component.factory.loss(&subject.settings))?)
+    Ok(call(Running::as_noted(), &[], || subject.component.factory.loss(&subject.settings))?)
 }
 
 impl Case {
@@ -118,6 +119,8 @@ impl Case {
             let mut other = Self::usual(loss, number)?;
             other.ids = &other.ids + (20 * (number as i64 - 99));
             let _ = other.call(loss, &self.tensors, 0)?;
+            let info = StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() };
+            call(Running::as_noted(), &[], || tch::no_grad(|| loss.after_step(&self.tensors, &info)))?;
         }
         Ok(self)
     }
@@ -133,13 +136,33 @@ impl Case {
         };
         let mut lent = vec![("embeddings", batch.embeddings), ("labels", batch.labels), ("ids", batch.ids)];
         lent.extend(batch.weights.map(|weights| ("weights", weights)));
-        let value = call(&lent, || check_loss(loss.forward(&batch, &mut Log::enabled())?, &self.embeddings))?;
-        check_connected(&value, &self.embeddings)?;
-        let kept: Vec<_> = self.tensors.iter().filter(|(_, tensor)| !tensor.requires_grad()).collect();
-        if let Some((name, _)) = kept.into_iter().find(|(name, _)| tensors.get(name).requires_grad()) {
-            return fail(format!("it wrote values with a gradient into its tensor `{name}`"));
-        }
+        lent.extend(tensors.iter().filter(|(_, tensor)| tensor.requires_grad()));
+        let mut log = Log::enabled();
+        let value = call(Running::as_noted(), &lent, || {
+            let value = check_loss(loss.forward(&batch, &mut log)?, &self.embeddings)?;
+            check_connected(&value, &self.embeddings)?;
+            check_log(&log)?;
+            let mut columns = SampleColumns::new(SAMPLES as usize, self.embeddings.device());
+            columns.keep(LOSS_COLUMNS, &self.ids, log.take_per_sample())?;
+            Ok(value)
+        })?;
+        self.check_state(tensors)?;
         Ok(value)
+    }
+
+    /// Tensors that are not trainable keep their shape and have no gradient.
+    fn check_state(&self, tensors: &Tensors) -> Result<(), NotPassed> {
+        for (name, before) in self.tensors.iter().filter(|(_, tensor)| !tensor.requires_grad()) {
+            let after = tensors.get(name);
+            if after.requires_grad() {
+                return fail(format!("it wrote values with a gradient into its tensor `{name}`"));
+            }
+            if after.size() != before.size() || after.kind() != before.kind() {
+                let (size, kind) = (after.size(), after.kind());
+                return fail(format!("it changed its tensor `{name}` to {kind:?} {size:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// The loss and its gradients.

@@ -14,6 +14,7 @@ mod sampler;
 mod settings;
 mod weights;
 
+use crate::last_words::running;
 use crate::registry::RegisteredComponent;
 use curricle_recipe::settings_of;
 use curricle_sdk::{Component, ComponentKind, guard};
@@ -114,6 +115,7 @@ pub fn check(component: &Component, sets: &[String], device: Device) -> Conforma
 
 fn verdict(function: CheckFn, subject: &Subject) -> Verdict {
     // The checks' own libtorch calls may also panic, on tensors of unexpected shapes.
+    let _running = running(subject.component.kind, subject.component.name);
     match guard(|| Ok(function(subject))) {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(NotPassed::Failed(reason))) => Verdict::Failed(reason),
@@ -152,6 +154,7 @@ fn suite(kind: ComponentKind) -> Vec<(&'static str, CheckFn)> {
         ComponentKind::Sampler => all.extend([
             ("batches", sampler::batches_are_usable as CheckFn),
             ("same twice", sampler::same_answer_twice),
+            ("inputs untouched", sampler::labels_are_left_alone),
             ("batch size", sampler::batch_size_is_true),
             ("edge data", sampler::edge_data_does_not_panic),
             ("leaks", leaks::sampler_leaks_nothing),
@@ -159,6 +162,7 @@ fn suite(kind: ComponentKind) -> Vec<(&'static str, CheckFn)> {
         ComponentKind::Weights => all.extend([
             ("weights", weights::weights_are_usable as CheckFn),
             ("same twice", weights::same_answer_twice),
+            ("inputs untouched", weights::inputs_are_left_alone),
             ("uniform", weights::uniform_is_true),
             ("precision", weights::double_precision_works),
             ("edge data", weights::edge_data_does_not_panic),

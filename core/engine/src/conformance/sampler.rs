@@ -1,12 +1,14 @@
 //! Checks of samplers.
 
 use super::{NotPassed, Subject, fail};
+use crate::call::call;
+use crate::last_words::Running;
 use crate::train::check_batches;
-use curricle_sdk::{Epoch, Error, Sampler, guard};
+use curricle_sdk::{Epoch, Error, Sampler};
 
 /// The sampler under test.
 pub(super) fn make(subject: &Subject) -> Result<Box<dyn Sampler>, NotPassed> {
-    Ok(guard(|| subject.component.factory.sampler(&subject.settings))?)
+    Ok(call(Running::as_noted(), &[], || subject.component.factory.sampler(&subject.settings))?)
 }
 
 /// 240 samples in 24 classes of 1 to 19 samples, unordered.
@@ -18,7 +20,7 @@ pub(super) fn labels() -> Vec<i64> {
 }
 
 fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Result<Vec<Vec<i64>>, Error> {
-    guard(|| sampler.batches(&Epoch { labels, seed, epoch }))
+    call(Running::as_noted(), &[], || sampler.batches(&Epoch { labels, seed, epoch }))
 }
 
 /// Batches are not empty and contain only existing samples.
@@ -44,6 +46,15 @@ pub(crate) fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
         }
     }
     Ok(())
+}
+
+/// The labels are not modified, not even through a pointer.
+pub(crate) fn labels_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
+    let (sampler, labels) = (make(subject)?, labels());
+    let lent = labels.clone();
+    batches(sampler.as_ref(), &lent, 7, 0)?;
+    // Without `black_box` the compiler could assume that they are equal.
+    if std::hint::black_box(lent) != labels { fail("the call modified the labels") } else { Ok(()) }
 }
 
 /// No batch is larger than `batch_size`. Batches may be smaller: the last one of an epoch, or all of

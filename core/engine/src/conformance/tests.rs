@@ -14,7 +14,7 @@ struct Attract {
 }
 
 impl Loss for Attract {
-    fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
+    fn forward(&self, batch: &Batch, log: &mut Log) -> Result<Tensor> {
         let weights = batch.weights.filter(|_| self.mistake != "absent");
         let (s, pairs, w) = (batch.similarities(), Batch { weights, ..*batch }.pairs(), batch.weights_or_ones());
         let terms: Tensor = (1.0 - &s) * &pairs.positive * w.unsqueeze(1);
@@ -26,6 +26,19 @@ impl Loss for Attract {
             "weights" if batch.weights.is_some() => terms * 2.0,
             "empty" => terms / pairs.positive.sum(None),
             "detached" => terms.detach(),
+            "unconnected" => Tensor::ones([], batch.options()).set_requires_grad(true) * terms.detach(),
+            "sparse log" => {
+                log.scalar("x", || Tensor::ones([1], batch.options()).to_sparse_sparse_dim(1));
+                terms
+            }
+            "backward" => {
+                terms.backward();
+                terms
+            }
+            "no_grad" => {
+                std::mem::forget(tch::no_grad_guard());
+                terms
+            }
             "vector" => terms.unsqueeze(0).repeat([2]),
             "panic" => panic!("asked to"),
             "inputs" => {
@@ -76,6 +89,10 @@ fn each_mistake_is_found_by_its_check() {
         ("absent", "weights of 0"),
         ("empty", "edge batches"),
         ("detached", "value"),
+        ("unconnected", "value"),
+        ("sparse log", "value"),
+        ("backward", "value"),
+        ("no_grad", "value"),
         ("vector", "value"),
         ("panic", "value"),
         ("inputs", "inputs untouched"),

@@ -3,8 +3,9 @@
 use super::batches::unit;
 use super::{NotPassed, Subject, fail, skip};
 use crate::call::call;
-use crate::train::declared::check_specs;
-use crate::train::{Declared, check_batch_weights, check_weights};
+use crate::last_words::Running;
+use crate::train::declared::{check_declared, check_specs};
+use crate::train::{Declared, SampleColumns, check_batch_weights, check_log, check_weights};
 use curricle_sdk::{
     Batch, ComponentKind, Error, Log, LossInfo, Round, Shape, StepInfo, WeightScheme, WeightUpdate, guard, rng,
 };
@@ -16,7 +17,7 @@ const DIMENSIONS: i64 = 8;
 
 /// The weight scheme under test.
 pub(super) fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, NotPassed> {
-    Ok(guard(|| subject.component.factory.weights(&subject.settings))?)
+    Ok(call(Running::as_noted(), &[], || subject.component.factory.weights(&subject.settings))?)
 }
 
 /// A training set to weight.
@@ -73,7 +74,9 @@ impl WeightedData {
                 flipped: Some(&flipped),
                 ..Round::new(&self.labels, &update.weights, &declared.tensors, loss)
             };
-            let answer = call(&[("embeddings", &self.embeddings)], || scheme.update(&round))?;
+            let lent = [("embeddings", &self.embeddings)];
+            let answer = call(Running::as_noted(), &lent, || scheme.update(&round))?;
+            check_declared(&declared)?;
             check_weights(&answer, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))?;
             update = answer;
             self.weigh_batches(scheme, &declared, &mut update)?;
@@ -103,7 +106,11 @@ impl WeightedData {
                 ..Batch::new(&embeddings, &labels, &ids, &declared.tensors)
             };
             let lent = [("embeddings", &embeddings), ("labels", &labels), ("ids", &ids), ("weights", &weights)];
-            let answer = call(&lent, || scheme.weigh_batch(&batch, &mut Log::enabled()))?;
+            let mut log = Log::enabled();
+            let answer = call(Running::as_noted(), &lent, || scheme.weigh_batch(&batch, &mut log))?;
+            check_log(&log)?;
+            check_declared(declared)?;
+            SampleColumns::new(self.labels.len(), device).keep("", &ids, log.take_per_sample())?;
             let Some(answer) = answer else { return Ok(()) };
             let answer = check_batch_weights(answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
             let values = Vec::<f64>::try_from(answer.to_device(Device::Cpu).to_kind(Kind::Double))?;
@@ -136,6 +143,23 @@ pub(crate) fn same_answer_twice(subject: &Subject) -> Result<(), NotPassed> {
         }
     }
     Ok(())
+}
+
+/// Embeddings, labels and weights are not modified, not even through a pointer.
+pub(crate) fn inputs_are_left_alone(subject: &Subject) -> Result<(), NotPassed> {
+    let (scheme, lent, data) = (make(subject)?, WeightedData::usual(), WeightedData::usual());
+    lent.update(scheme.as_ref())?;
+    // Without `black_box` the compiler could assume that labels and weights are equal.
+    let lent = std::hint::black_box(lent);
+    let changed = [
+        ("embeddings", lent.embeddings != data.embeddings),
+        ("labels", lent.labels != data.labels),
+        ("weights", lent.weights != data.weights),
+    ];
+    match changed.iter().find(|(_, changed)| *changed) {
+        Some((name, _)) => fail(format!("the call modified the {name}")),
+        None => Ok(()),
+    }
 }
 
 /// Scalars and columns as bits, since they may contain NaN, which must compare equal to itself.

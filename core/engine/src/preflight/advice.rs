@@ -1,9 +1,11 @@
 //! Warnings about settings that components accept but that will not do what the user expects.
 
 use super::groups;
+use crate::call::call;
+use crate::last_words::running;
 use crate::method::Method;
 use curricle_recipe::{DataRecipe, EvalOn, Problem, Recipe, Written};
-use curricle_sdk::{Advice, ComponentKind, DataFacts, LossInfo, guard};
+use curricle_sdk::{Advice, ComponentKind, DataFacts, LossInfo};
 
 /// Warnings from components and about parameter groups. Without `facts`, only what the recipe says about
 /// the data is known.
@@ -36,9 +38,15 @@ fn stated_class_sizes(recipe: &Recipe) -> Vec<usize> {
 fn components(recipe: &Recipe, method: &Method, facts: &DataFacts) -> Vec<Advice> {
     let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let asked = [
-        (ComponentKind::Loss, guard(|| Ok(method.loss.advice(facts)))),
-        (ComponentKind::Sampler, guard(|| Ok(method.sampler.advice(facts)))),
-        (ComponentKind::Weights, guard(|| Ok(method.weights.advice(facts, &loss)))),
+        (ComponentKind::Loss, {
+            call(running(ComponentKind::Loss, &recipe.loss.name), &[], || Ok(method.loss.advice(facts)))
+        }),
+        (ComponentKind::Sampler, {
+            call(running(ComponentKind::Sampler, &recipe.sampler.name), &[], || Ok(method.sampler.advice(facts)))
+        }),
+        (ComponentKind::Weights, {
+            call(running(ComponentKind::Weights, &recipe.weights.name), &[], || Ok(method.weights.advice(facts, &loss)))
+        }),
     ];
     let mut found = Vec::new();
     for (kind, answer) in asked {

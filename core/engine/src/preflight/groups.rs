@@ -1,12 +1,14 @@
 //! `[groups]`: parameter groups that do not exist or will hardly change.
 
 use crate::backbone;
+use crate::call::call;
+use crate::last_words::running;
 use curricle_recipe::{Problem, Written, suggestion};
-use curricle_sdk::{DataFacts, Loss, Shape, TensorSpec, guard};
+use curricle_sdk::{ComponentKind, DataFacts, Loss, Shape, TensorSpec};
 
-/// The trainable tensors of a loss; none if it fails to declare them here.
-pub(super) fn trainable(loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
-    let specs = guard(|| Ok(loss.tensors(shape))).unwrap_or_default();
+/// The trainable tensors of a loss; none if it fails to declare them for these sizes, which may not be the run's.
+pub(super) fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
+    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape))).unwrap_or_default();
     specs.into_iter().filter(|spec| spec.trainable).collect()
 }
 
@@ -62,7 +64,7 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
         embedding: recipe.embedding.size,
     };
-    let trainable = trainable(loss, &shape);
+    let trainable = trainable(&recipe.loss.name, loss, &shape);
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let declared = trainable.iter().find(|spec| spec.group == *name);

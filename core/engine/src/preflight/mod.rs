@@ -34,7 +34,7 @@ impl Examiner<'_> {
             Ok(method) => {
                 // Groups and scales do not depend on the sizes, so any will do.
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
-                let specs = groups::trainable(method.loss.as_ref(), &shape);
+                let specs = groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape);
                 problems.extend(groups::undeclared(written, &specs));
                 problems.extend(missing_average(written, &method));
                 lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));

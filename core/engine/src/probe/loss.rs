@@ -1,6 +1,8 @@
 //! Evaluates a loss on one batch from a file.
 
 use super::{read_tensors, write_tensors};
+use crate::call::call;
+use crate::last_words::running;
 use crate::registry::Registry;
 use crate::train::declared::{Declared, check_specs};
 use crate::{Error, Result};
@@ -51,7 +53,11 @@ impl LossProbe<'_> {
         let given = self.read(&*loss)?;
         let failed = |source| Error::Component { kind: ComponentKind::Loss, name: self.name.to_string(), source };
         tch::manual_seed(rng::seed_for(self.seed, "probe", 0, 0));
-        let step = || guard(|| given.evaluate(&*loss)).map_err(failed);
+        let lent = given.lent();
+        let step = || {
+            let running = running(ComponentKind::Loss, self.name);
+            call(running, &lent, || given.evaluate(&*loss)).map_err(failed)
+        };
         let tensors = step()?;
         let warm_up = steps.div_ceil(5);
         let mut times = Vec::new();
@@ -128,6 +134,13 @@ impl Given {
         let declared = declare(loss, shape, &mut file, kind, seed)?;
         let unused = file.into_keys().collect();
         Ok(Self { embeddings, labels, ids, weights, declared, unused })
+    }
+
+    /// What the loss must not change.
+    fn lent(&self) -> Vec<(&'static str, &Tensor)> {
+        let mut lent = vec![("embeddings", &self.embeddings), ("labels", &self.labels), ("ids", &self.ids)];
+        lent.extend(self.weights.as_ref().map(|weights| ("weights", weights)));
+        lent
     }
 
     /// The loss and its gradients, from new leaves so that gradients do not accumulate between steps.

@@ -1,10 +1,12 @@
 //! Runs one weight update on embeddings from a file.
 
 use super::{read_tensors, write_tensors};
+use crate::call::call;
+use crate::last_words::running;
 use crate::registry::Registry;
 use crate::train::declared::{Declared, check_specs};
 use crate::{Error, Result};
-use curricle_sdk::{LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, maw_sdaw};
+use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, maw_sdaw};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,14 +34,15 @@ pub struct WeightsProbe<'a> {
 /// `xi_pos [N]`, `xi_neg [N]`, `objective [2]` (before, after) and `gradient [N]` (∂L/∂w at the
 /// result). Returns the scalars that the scheme would log.
 pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f64)>> {
-    let component =
-        |source| Error::Component { kind: curricle_sdk::ComponentKind::Weights, name: what.name.to_string(), source };
+    let component = |source| Error::Component { kind: ComponentKind::Weights, name: what.name.to_string(), source };
     if what.lambda.is_some_and(|lambda| !lambda.is_finite() || lambda < 0.0) {
         return Err(Error::Usage("`--lambda` must be a finite number of at least 0".into()));
     }
     let scheme = registry.weights(what.name, what.settings).map_err(component)?;
     let input = Input::read(what.input)?;
-    let update = guard(|| update(scheme.as_ref(), what, &input)).map_err(component)?;
+    let lent = [("embeddings", &input.embeddings)];
+    let running = running(ComponentKind::Weights, what.name);
+    let update = call(running, &lent, || update(scheme.as_ref(), what, &input)).map_err(component)?;
     write(what.output, &input, &update)?;
     Ok(update.scalars)
 }
@@ -52,7 +55,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
     };
     let specs = scheme.tensors(&shape);
     check_specs(&specs)?;
-    let declared = Declared::create(specs, what.seed, curricle_sdk::ComponentKind::Weights, Device::Cpu);
+    let declared = Declared::create(specs, what.seed, ComponentKind::Weights, Device::Cpu);
     let loss = LossInfo { name: "", settings: &Value::Null };
     scheme.update(&Round {
         seed: what.seed,

@@ -37,8 +37,10 @@ pub struct Position {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: u32,
-    /// A [`Body`] as JSON text, so that its hash does not depend on how numbers are printed.
+    /// A [`Body`] as JSON text, so that its hash does not depend on how numbers are printed. Format 1 has none.
+    #[serde(default)]
     body: String,
+    #[serde(default)]
     body_blake3: String,
 }
 
@@ -96,27 +98,32 @@ pub(crate) fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
     let mut headers: Vec<_> =
         listed(folder)?.into_iter().filter(|path| path.extension() == Some("json".as_ref())).collect();
     headers.sort();
-    for path in headers.into_iter().rev() {
-        let Some(header) = files::read_json::<Header>(&path)? else { continue };
-        if header.format != FORMAT {
-            let message = format!("has format {}; this version of curricle reads format {FORMAT}", header.format);
-            return Err(Error::format(path, message));
-        }
-        let corrupt = |path: PathBuf| {
-            let message =
-                "is corrupt: its contents do not match the hash in the checkpoint; use `--force` to start over";
-            Error::format(path, message)
-        };
-        let Some(body) = header.body() else { return Err(corrupt(path)) };
-        let tensor_path = folder.join(&body.tensors);
-        let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
-        if hash(&bytes) != body.tensors_blake3 {
-            return Err(corrupt(tensor_path));
-        }
-        let (tensors, _) = tensor_file::read(&tensor_path)?;
-        return Ok(Some(Checkpoint { position: body.position, tensors }));
+    headers.pop().map(|path| read(&path)).transpose()
+}
+
+/// Reads a checkpoint, given either of its files.
+pub(super) fn read(path: &Path) -> Result<Checkpoint> {
+    let path = path.with_extension("json");
+    let header: Header = files::read_json(&path)?.ok_or_else(|| Error::format(&path, "does not exist"))?;
+    if header.format != FORMAT {
+        let message = format!(
+            "has format {}; this version of curricle reads format {FORMAT}. Use `--force` to start over",
+            header.format
+        );
+        return Err(Error::format(path, message));
     }
-    Ok(None)
+    let corrupt = |path: &Path| {
+        let message = "is corrupt: its contents do not match the hash in the checkpoint; use `--force` to start over";
+        Error::format(path, message)
+    };
+    let body = header.body().ok_or_else(|| corrupt(&path))?;
+    let tensor_path = path.with_file_name(&body.tensors);
+    let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
+    if hash(&bytes) != body.tensors_blake3 {
+        return Err(corrupt(&tensor_path));
+    }
+    let (tensors, _) = tensor_file::read(&tensor_path)?;
+    Ok(Checkpoint { position: body.position, tensors })
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -180,10 +187,20 @@ mod tests {
         save(folder.path(), &position(5), &tensors(1.0)).unwrap();
         let path = folder.path().join("step-00000005.json");
         let text = std::fs::read_to_string(&path).unwrap();
-        let edited = text.replacen(r#"\"epoch\":1"#, r#"\"epoch\":2"#, 1);
-        assert_ne!(text, edited);
-        std::fs::write(&path, edited).unwrap();
+        for setting in [r#"\"epoch\":"#, r#"\"step\":"#, r#"\"global_step\":"#] {
+            let edited = text.replacen(setting, &format!("{setting}1"), 1);
+            assert_ne!(text, edited);
+            std::fs::write(&path, edited).unwrap();
+            let message = latest(folder.path()).unwrap_err().to_string();
+            assert!(message.contains("step-00000005.json") && message.contains("corrupt"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_of_an_earlier_version_is_refused_with_its_format() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("step-00000005.json"), r#"{"format": 1, "position": {}}"#).unwrap();
         let message = latest(folder.path()).unwrap_err().to_string();
-        assert!(message.contains("step-00000005.json") && message.contains("corrupt"), "{message}");
+        assert!(message.contains("has format 1; this version of curricle reads format 2"), "{message}");
     }
 }

@@ -139,7 +139,7 @@ fn average(recipe: &Recipe, model: &Model, layout: Layout, compute: Compute, dec
         Model::restore(&recipe.backbone, &recipe.embedding, layout, &tensors, model.device())
     })?;
     copy.set_compute(compute);
-    Ok(Ema::new(copy, decay))
+    Ok(Ema::new(copy, model, decay))
 }
 
 /// Identifies the labels and the split that the run uses, beyond the data set itself.

@@ -8,6 +8,7 @@ use super::projector::{self, Points};
 use super::{plugins, samples, start_files};
 use crate::device::{self, DeviceChoice};
 use crate::experiment::Experiment;
+use crate::last_words;
 use crate::progress::{EpochSummary, Progress, ProgressMode};
 use crate::stop::StopSignal;
 use crate::tensor_file;
@@ -70,6 +71,7 @@ pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &StopSignal)
     }
     let _log = logging::attach_file(&folder.log())?;
     let failure = folder.error();
+    last_words::write_to(&failure);
     if failure.exists() {
         std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
     }
@@ -262,7 +264,8 @@ impl<'a> RunLoop<'a> {
             ema_embeddings: ema_embeddings.as_ref(),
             flipped: (!matches!(recipe.noise, NoiseRecipe::None)).then_some(&training.flipped),
         };
-        let update = weighting::update(recipe, components, &known, &trainer.data.labels, &trainer.weights, round)?;
+        let Trainer { data, weights, columns, .. } = &*trainer;
+        let update = weighting::update(recipe, components, &known, &data.labels, weights, columns, round)?;
         last.weighting = update.scalars;
         let report = NoiseReport::new(&update.weights, &training.flipped);
         last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
@@ -311,8 +314,7 @@ impl<'a> RunLoop<'a> {
         let weights = trainer.weights.values();
         let table = self.folder.samples();
         let mut columns = last.columns;
-        let logged = trainer.columns.read().into_iter();
-        columns.extend(logged.filter(|(name, _)| columns.iter().all(|(other, _)| other != name)).collect::<Vec<_>>());
+        columns.extend(trainer.columns.read());
         samples::write(&table, &self.prepared.training, weights, &columns, &embeddings)?;
         if recipe.track.projector {
             self.write_projector(last.test)?;

@@ -67,8 +67,10 @@ impl SavedModel {
         let tensors = if let Some(file) = file {
             if file == trained {
                 check_unchanged(folder, file)?;
+                tensor_file::read(file)?.0
+            } else {
+                checkpoint::read(file)?.tensors
             }
-            tensor_file::read(file)?.0
         } else if let Some(checkpoint) = checkpoint::latest(&folder.checkpoints())? {
             tracing::warn!(
                 "the run in `{}` is not finished; using its model after step {}",

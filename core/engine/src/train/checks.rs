@@ -27,29 +27,21 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
 /// Checks that gradients of a loss reach the embeddings. A loss of proxies alone would train, but not the network.
 pub(crate) fn check_connected(loss: &Tensor, embeddings: &Tensor) -> curricle_sdk::Result<()> {
     // A frozen network has nothing to learn from the loss.
-    if !embeddings.requires_grad() {
+    if !embeddings.requires_grad() || curricle_torch::depends(loss, embeddings) {
         return Ok(());
     }
-    let gradient = Tensor::f_run_backward(&[loss], &[embeddings], true, false);
-    let disconnected = match &gradient {
-        Ok(gradients) => gradients.iter().any(|gradient| !gradient.defined()),
-        Err(error) => error.to_string().contains("not to have been used in the graph"),
-    };
-    if disconnected {
-        return Err(curricle_sdk::Error::other(
-            "returned a loss that does not depend on the embeddings, so the network cannot learn from it",
-        ));
-    }
-    gradient.map(drop).map_err(Into::into)
+    Err(curricle_sdk::Error::other(
+        "returned a loss that does not depend on the embeddings, so the network cannot learn from it",
+    ))
 }
 
 /// Checks the weights that a scheme gave the rows of a batch. Their values are checked when they are read, since that
 /// waits for the device.
 pub(crate) fn check_batch_weights(weights: Tensor, ids: &Tensor) -> curricle_sdk::Result<Tensor> {
     let is_float = matches!(weights.kind(), tch::Kind::Float | tch::Kind::Double);
-    if weights.size() != ids.size() || !is_float || weights.device() != ids.device() {
+    if weights.is_sparse() || weights.size() != ids.size() || !is_float || weights.device() != ids.device() {
         return Err(curricle_sdk::Error::other(format!(
-            "returned weights of shape {:?}, type {:?}, on {:?} for a batch of {} on {:?}",
+            "returned weights of shape {:?}, type {:?}, on {:?} for a batch of {} on {:?}; return a dense `[B]`",
             weights.size(),
             weights.kind(),
             weights.device(),
@@ -60,8 +52,11 @@ pub(crate) fn check_batch_weights(weights: Tensor, ids: &Tensor) -> curricle_sdk
     Ok(weights.detach())
 }
 
-pub(super) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
-    for (name, value) in log.scalars() {
+pub(crate) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
+    for (index, (name, value)) in log.scalars().iter().enumerate() {
+        if log.scalars()[..index].iter().any(|(other, _)| other == name) {
+            return Err(curricle_sdk::Error::other(format!("logged `{name}` twice in one call")));
+        }
         if value.is_sparse() {
             return Err(curricle_sdk::Error::other(format!("logged a sparse tensor as `{name}`")));
         }

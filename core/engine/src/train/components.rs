@@ -1,10 +1,12 @@
 //! The components of a run and the tensors they declare.
 
 use super::declared::{Declared, check_specs};
+use crate::call::call;
+use crate::last_words::running;
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, TensorSpec, WeightScheme, guard};
+use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, TensorSpec, WeightScheme};
 use std::sync::Arc;
 use tch::Device;
 
@@ -28,17 +30,16 @@ impl Components {
         let made = method.clone();
         let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
         let seed = recipe.seed;
-        let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind| {
-            guard(|| {
+        let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind, name| {
+            let declared = call(running(kind, name), &[], || {
                 let specs = specs();
                 check_specs(&specs)?;
                 Ok(Declared::create(specs, seed, kind, device))
-            })
+            });
+            declared.map_err(named(kind, name))
         };
-        let loss_tensors =
-            declare(&|| made.loss.tensors(shape), ComponentKind::Loss).map_err(named(ComponentKind::Loss, loss))?;
-        let weights_tensors = declare(&|| made.weights.tensors(shape), ComponentKind::Weights)
-            .map_err(named(ComponentKind::Weights, weights))?;
+        let loss_tensors = declare(&|| made.loss.tensors(shape), ComponentKind::Loss, loss)?;
+        let weights_tensors = declare(&|| made.weights.tensors(shape), ComponentKind::Weights, weights)?;
         Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })
     }
 }

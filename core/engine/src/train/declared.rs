@@ -41,6 +41,11 @@ impl Declared {
         }
         Self { specs, tensors }
     }
+
+    /// The tensors that only the optimiser changes, by name.
+    pub(crate) fn trainable(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.specs.iter().filter(|spec| spec.trainable).map(|spec| (&*spec.name, self.tensors.get(&spec.name)))
+    }
 }
 
 /// Checks declarations: unique names, and shapes, types, initial values and learning rates that can be created.

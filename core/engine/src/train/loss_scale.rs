@@ -28,6 +28,9 @@ pub struct LossScale {
 }
 
 impl LossScale {
+    /// Gradients that overflow at this scale are not finite at any: even f16's largest number would be small.
+    pub(super) const LOWEST: f64 = 1e-6;
+
     /// The scale before the first step.
     pub fn new(device: Device) -> Self {
         let number = |value, kind| Tensor::full([], value, (kind, device));

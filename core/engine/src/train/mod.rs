@@ -17,8 +17,9 @@ mod step;
 mod trainer;
 pub mod weighting;
 
-pub(crate) use checks::{check_batch_weights, check_batches, check_connected, check_loss};
+pub(crate) use checks::{check_batch_weights, check_batches, check_connected, check_log, check_loss};
 pub use declared::Declared;
 pub use ema::Ema;
+pub(crate) use sample_columns::{LOSS_COLUMNS, SampleColumns};
 pub use trainer::{EpochEnd, StepReport, Trainer, TrainerPosition, TrainingSet};
 pub(crate) use weighting::check as check_weights;

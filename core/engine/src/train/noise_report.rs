@@ -21,6 +21,10 @@ pub struct NoiseReport {
 }
 
 impl NoiseReport {
+    /// The names of the metrics.
+    pub(crate) const NAMES: [&str; 6] =
+        ["weight_clean", "weight_noisy", "auroc", "average_precision", "precision", "recall"];
+
     /// Compares the weights with the mask of flipped labels.
     pub fn new(weights: &[f64], flipped: &[bool]) -> Self {
         let samples: Vec<(f64, bool)> = weights.iter().copied().zip(flipped.iter().copied()).collect();
@@ -42,15 +46,9 @@ impl NoiseReport {
 
     /// The defined metrics, by name.
     pub fn scalars(&self) -> Vec<(&'static str, f64)> {
-        let all = [
-            ("weight_clean", self.weight_clean),
-            ("weight_noisy", self.weight_noisy),
-            ("auroc", self.auroc),
-            ("average_precision", self.average_precision),
-            ("precision", self.precision),
-            ("recall", self.recall),
-        ];
-        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let Self { weight_clean, weight_noisy, auroc, average_precision, precision, recall } = *self;
+        let values = [weight_clean, weight_noisy, auroc, average_precision, precision, recall];
+        Self::NAMES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
     }
 }
 

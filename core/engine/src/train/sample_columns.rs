@@ -9,7 +9,7 @@ use tch::{Device, Kind, Tensor};
 const PREFIX: &str = "sample_columns.";
 
 /// Prefix of the columns that a loss logs, so that they cannot have the names of a weight scheme's columns.
-pub(super) const LOSS_COLUMNS: &str = "loss_";
+pub(crate) const LOSS_COLUMNS: &str = "loss_";
 
 /// The last number of every sample, by name; NaN for samples that have not been in a batch. They stay on the device
 /// until `samples.csv` is written.
@@ -22,17 +22,22 @@ pub(crate) struct SampleColumns {
 
 impl SampleColumns {
     /// No columns.
-    pub(super) fn new(samples: usize, device: Device) -> Self {
+    pub(crate) fn new(samples: usize, device: Device) -> Self {
         Self { columns: BTreeMap::new(), samples: samples as i64, device }
     }
 
     /// Keeps the numbers of a batch in columns whose names start with `prefix`.
-    pub(super) fn keep(&mut self, prefix: &str, ids: &Tensor, logged: Vec<(String, Tensor)>) -> Result<()> {
+    pub(crate) fn keep(&mut self, prefix: &str, ids: &Tensor, logged: Vec<(String, Tensor)>) -> Result<()> {
         let _no_grad = tch::no_grad_guard();
+        for (index, (name, _)) in logged.iter().enumerate() {
+            if logged[..index].iter().any(|(other, _)| other == name) {
+                return Err(Error::other(format!("logged numbers per sample as `{name}` twice in one call")));
+            }
+        }
         for (name, values) in logged {
             let name = format!("{prefix}{name}");
             check_column_name(&name)?;
-            if values.size() != ids.size() || values.device() != ids.device() {
+            if values.is_sparse() || values.size() != ids.size() || values.device() != ids.device() {
                 return Err(Error::other(format!(
                     "logged numbers of shape {:?} on {:?} as `{name}` for a batch of {} on {:?}",
                     values.size(),
@@ -46,6 +51,11 @@ impl SampleColumns {
             let _ = column.f_index_copy_(0, ids, &values.to_kind(Kind::Float))?;
         }
         Ok(())
+    }
+
+    /// Whether there is a column of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.columns.contains_key(name)
     }
 
     /// The columns on the host.
@@ -94,6 +104,12 @@ mod tests {
         assert_eq!(name, "p");
         assert_eq!((values[0], values[2]), (0.5, 1.0));
         assert!(values[1].is_nan());
-        assert!(columns.keep("", &Tensor::from_slice(&[0i64, 1]), log(&[1.0])).is_err());
+        let ids = Tensor::from_slice(&[0i64, 1]);
+        let mut refused = |logged| columns.keep("", &ids, logged).unwrap_err().to_string();
+        assert!(refused(log(&[1.0])).starts_with("logged numbers of shape [1]"));
+        let twice = log(&[1.0, 1.0]).into_iter().chain(log(&[1.0, 1.0])).collect();
+        assert!(refused(twice).ends_with("as `p` twice in one call"));
+        let reserved = vec![("weight".to_string(), Tensor::from_slice(&[1.0, 1.0]))];
+        assert!(refused(reserved).contains("`weight`, which is not available"));
     }
 }

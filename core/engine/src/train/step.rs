@@ -8,6 +8,7 @@ use super::sample_columns::LOSS_COLUMNS;
 use super::trainer::Trainer;
 use crate::call::call;
 use crate::data::Samples;
+use crate::last_words::running;
 use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
 use curricle_sdk::{Batch, ComponentKind, Log, StepInfo, Tensors, guard, rng};
@@ -19,14 +20,15 @@ struct EmbeddedBatch {
     ema_embeddings: Option<Tensor>,
     labels: Tensor,
     ids: Tensor,
+    /// The weights of the rows; `None` if all are 1.
+    weights: Option<Tensor>,
     info: StepInfo,
 }
 
 impl EmbeddedBatch {
     /// The batch as a component sees it that declared these tensors.
-    fn batch<'a>(&'a self, weights: Option<&'a Tensor>, tensors: &'a Tensors) -> Batch<'a> {
-        let ema_embeddings = self.ema_embeddings.as_ref();
-        let info = self.info;
+    fn batch<'a>(&'a self, tensors: &'a Tensors) -> Batch<'a> {
+        let (weights, ema_embeddings, info) = (self.weights.as_ref(), self.ema_embeddings.as_ref(), self.info);
         Batch { weights, ema_embeddings, info, ..Batch::new(&self.embeddings, &self.labels, &self.ids, tensors) }
     }
 }
@@ -45,22 +47,21 @@ impl Trainer<'_> {
         // Dropout and losses that sample use libtorch's generator. It is seeded at every step, so that a
         // resumed epoch draws the same numbers.
         tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
-        let embedded = during("computing embeddings", || Ok(self.embed(samples, info)))?;
+        let mut embedded = during("computing embeddings", || Ok(self.embed(samples, info)))?;
         stopwatch.count(Phase::Forward, times);
 
-        let mut logs = self.weigh(&embedded, logged)?;
+        let mut logs = self.weigh(&mut embedded, logged)?;
         let (loss, scalars) = self.loss(&embedded, logged)?;
         logs.extend(scalars);
         stopwatch.count(Phase::Loss, times);
 
-        let failed = named(ComponentKind::Loss, &self.recipe.loss.name);
+        let name = &self.recipe.loss.name;
         let scaled = self.loss_scale.as_ref().map(|scale| scale.apply(&loss));
-        guard(|| Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?)).map_err(failed)?;
+        // The backward pass may contain code of the loss.
+        let backward =
+            call(running(ComponentKind::Loss, name), &[], || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?));
+        backward.map_err(named(ComponentKind::Loss, name))?;
         stopwatch.count(Phase::Backward, times);
-        // Losses that select pairs by comparison can be 0 on NaN embeddings, so these are checked too: 0
-        // times anything finite is 0.
-        let embeddings_finite = embedded.embeddings.detach().sum(loss.kind()) * 0.0;
-        self.meter.push(&(loss.detach() + embeddings_finite));
         let options = StepOptions {
             lr_factor,
             clip_norm: self.recipe.train.clip_norm,
@@ -68,6 +69,9 @@ impl Trainer<'_> {
             scale: self.loss_scale.as_mut(),
         };
         let norm = during("updating parameters", || Ok(self.optimizer.step(options)?))?;
+        // With a loss scale, gradients that are not finite are expected: the step is skipped.
+        let checked_norm = norm.as_ref().filter(|_| self.loss_scale.is_none());
+        self.meter.push(&with_nan_of(&loss, &embedded.embeddings, checked_norm));
         self.after_step(&info)?;
         stopwatch.count(Phase::Optimizer, times);
 
@@ -87,21 +91,24 @@ impl Trainer<'_> {
             embeddings: self.model.forward(inputs, true),
             ema_embeddings: ema.map(|ema| ema.embed(inputs)),
             labels: self.data.labels_on_device.index_select(0, ids),
+            weights: self.weights.batch(ids),
             ids: ids.shallow_clone(),
             info,
         }
     }
 
     /// Lets the weight scheme weigh the batch.
-    fn weigh(&mut self, embedded: &EmbeddedBatch, logged: bool) -> Result<Vec<(String, Tensor)>> {
+    fn weigh(&mut self, embedded: &mut EmbeddedBatch, logged: bool) -> Result<Vec<(String, Tensor)>> {
         if self.components.weights.is_uniform() {
             return Ok(Vec::new());
         }
         let declared = &self.components.weights_tensors;
-        let (embeddings, weights) = (embedded.embeddings.detach(), self.weights.batch(&embedded.ids));
-        let batch = Batch { embeddings: &embeddings, ..embedded.batch(weights.as_ref(), &declared.tensors) };
+        let name = &self.recipe.weights.name;
+        // Without the network's graph there is nothing to compute gradients of.
+        let embeddings = embedded.embeddings.detach();
+        let batch = Batch { embeddings: &embeddings, ..embedded.batch(&declared.tensors) };
         let mut log = log(logged);
-        let weighed = call(&inputs(&batch), || {
+        let weighed = call(running(ComponentKind::Weights, name), &inputs(&batch), || {
             let weights = self.components.weights.weigh_batch(&batch, &mut log)?;
             weights.map(|weights| check_batch_weights(weights, batch.ids)).transpose()
         });
@@ -111,9 +118,10 @@ impl Trainer<'_> {
             self.columns.keep("", batch.ids, log.take_per_sample())?;
             Ok(weights)
         });
-        let weights = kept.map_err(named(ComponentKind::Weights, &self.recipe.weights.name))?;
-        if let Some(weights) = weights {
+        if let Some(weights) = kept.map_err(named(ComponentKind::Weights, name))? {
             during("setting weights", || self.weights.set_batch(&embedded.ids, &weights))?;
+            // Not those just set: if a sample is in the batch twice, each row has its own.
+            embedded.weights = Some(weights.to_kind(embedded.embeddings.kind()));
         }
         Ok(prefixed("weights/", log))
     }
@@ -121,37 +129,41 @@ impl Trainer<'_> {
     /// The loss of a batch, with the weights of its samples, and what the loss logged.
     fn loss(&mut self, embedded: &EmbeddedBatch, logged: bool) -> Result<(Tensor, Vec<(String, Tensor)>)> {
         let declared = &self.components.loss_tensors;
-        let weights = self.weights.batch(&embedded.ids);
-        let batch = embedded.batch(weights.as_ref(), &declared.tensors);
+        let name = &self.recipe.loss.name;
+        let batch = embedded.batch(&declared.tensors);
         let mut log = log(logged);
-        let value = call(&inputs(&batch), || {
+        let mut lent = inputs(&batch);
+        lent.extend(declared.trainable());
+        let value = call(running(ComponentKind::Loss, name), &lent, || {
             let loss = check_loss(self.components.loss.forward(&batch, &mut log)?, batch.embeddings)?;
-            // Tells nothing new in later steps, and costs another backward pass of the loss.
-            if !std::mem::replace(&mut self.stepped, true) {
-                check_connected(&loss, batch.embeddings)?;
-            }
+            check_connected(&loss, batch.embeddings)?;
             Ok(loss)
         });
         let checked = value.and_then(|loss| {
             if self.optimizer.has_gradients() {
-                return Err(curricle_sdk::Error::other("computed gradients of the network's parameters itself"));
+                return Err(curricle_sdk::Error::other(
+                    "ran a backward pass of its own, which left gradients in the parameters; return the loss instead",
+                ));
             }
             check_log(&log)?;
             check_declared(declared)?;
             self.columns.keep(LOSS_COLUMNS, batch.ids, log.take_per_sample())?;
             Ok(loss)
         });
-        let loss = checked.map_err(named(ComponentKind::Loss, &self.recipe.loss.name))?;
+        let loss = checked.map_err(named(ComponentKind::Loss, name))?;
         Ok((loss, prefixed("loss/", log)))
     }
 
     /// What follows the optimiser's step.
     fn after_step(&mut self, info: &StepInfo) -> Result<()> {
         let declared = &self.components.loss_tensors;
-        let after = call(&[], || tch::no_grad(|| self.components.loss.after_step(&declared.tensors, info)));
-        after.and_then(|()| check_declared(declared)).map_err(named(ComponentKind::Loss, &self.recipe.loss.name))?;
+        let name = &self.recipe.loss.name;
+        let after = call(running(ComponentKind::Loss, name), &[], || {
+            tch::no_grad(|| self.components.loss.after_step(&declared.tensors, info))
+        });
+        after.and_then(|()| check_declared(declared)).map_err(named(ComponentKind::Loss, name))?;
         match &self.ema {
-            Some(ema) => during("averaging the network", || ema.update(&self.model, self.optimizer.steps())),
+            Some(ema) => during("averaging the network", || ema.update(self.optimizer.steps())),
             None => Ok(()),
         }
     }
@@ -163,6 +175,15 @@ fn log(enabled: bool) -> Log {
 
 fn prefixed(prefix: &str, log: Log) -> Vec<(String, Tensor)> {
     log.into_scalars().into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect()
+}
+
+/// The loss, or NaN if the embeddings or the norm of the gradients are not finite: 0 times anything finite is 0.
+///
+/// Losses that select pairs by comparison can be 0 on NaN embeddings, and a finite loss can have a gradient that is
+/// not.
+fn with_nan_of(loss: &Tensor, embeddings: &Tensor, norm: Option<&Tensor>) -> Tensor {
+    let checked = loss.detach() + embeddings.detach().sum(loss.kind()) * 0.0;
+    norm.map_or_else(|| checked.shallow_clone(), |norm| &checked + norm * 0.0)
 }
 
 /// The tensors that are lent to a component, by name.

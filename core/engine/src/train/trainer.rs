@@ -14,6 +14,7 @@ use crate::backbone::Model;
 use crate::call::call;
 use crate::data::{self, Inputs, View};
 use crate::device::memory;
+use crate::last_words::running;
 use crate::stop::StopSignal;
 use crate::track::profile::{Phase, Stopwatch, Times};
 use crate::{Error, Result};
@@ -21,7 +22,7 @@ use curricle_recipe::{Precision, Recipe};
 use curricle_sdk::{ComponentKind, Epoch, StepInfo};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 /// The training samples as used by the training loop.
 #[derive(Debug)]
@@ -68,8 +69,6 @@ pub struct Trainer<'a> {
     pub(super) step: usize,
     /// Losses that have not been logged.
     pub(super) meter: Meter,
-    /// Whether a step was taken by this process.
-    pub(super) stepped: bool,
     /// The loss scale, for networks in f16.
     pub loss_scale: Option<LossScale>,
     /// Whether to wait for the device after every phase of a step.
@@ -143,7 +142,6 @@ impl<'a> Trainer<'a> {
             epoch: 0,
             step: 0,
             meter: Meter::default(),
-            stepped: false,
             loss_scale: (recipe.train.precision == Precision::F16).then(|| LossScale::new(device)),
             profiled: false,
             schedule,
@@ -207,8 +205,10 @@ impl<'a> Trainer<'a> {
     /// The batches of the current epoch, checked.
     pub fn batches(&self) -> Result<Vec<Vec<i64>>> {
         let epoch = Epoch { labels: &self.data.labels, seed: self.recipe.seed, epoch: self.epoch };
-        let failed = |source| named(ComponentKind::Sampler, &self.recipe.sampler.name)(source);
-        let batches = call(&[], || self.components.sampler.batches(&epoch)).map_err(failed)?;
+        let name = &self.recipe.sampler.name;
+        let failed = |source| named(ComponentKind::Sampler, name)(source);
+        let batches = call(running(ComponentKind::Sampler, name), &[], || self.components.sampler.batches(&epoch))
+            .map_err(failed)?;
         check_batches(&batches, self.data.labels.len()).map_err(|m| failed(curricle_sdk::Error::other(m)))?;
         Ok(batches)
     }
@@ -226,7 +226,7 @@ impl<'a> Trainer<'a> {
         let (mut times, mut steps, mut samples, mut since) = (Times::default(), 0, 0, Instant::now());
         while self.step < batches.len() {
             if stop.requested() {
-                self.check_finite()?;
+                self.check_parameters(self.parameter_norm()?.double_value(&[]))?;
                 return Ok(EpochEnd::Stopped);
             }
             let size = batches[self.step].len();
@@ -243,9 +243,10 @@ impl<'a> Trainer<'a> {
             steps += 1;
             samples += size;
             if logged {
-                let (names, tensors): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
+                let (names, mut tensors): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
+                tensors.extend(self.health(last)?);
                 let window = self.meter.window(&tensors);
-                self.stop_if_not_finite(&window, batches)?;
+                self.check_health(&window, batches, &window.others[names.len()..])?;
                 let others = window.others.iter().map(|&value| f64::from(value));
                 report(&StepReport {
                     global_step: self.optimizer.steps(),
@@ -261,7 +262,6 @@ impl<'a> Trainer<'a> {
                 (times, steps, samples, since) = (Times::default(), 0, 0, Instant::now());
             }
         }
-        self.check_finite()?;
         Ok(EpochEnd::Complete)
     }
 
@@ -294,13 +294,45 @@ impl<'a> Trainer<'a> {
         })
     }
 
+    /// Numbers that tell whether training goes wrong, on the device. They are read with the losses.
+    fn health(&self, last: bool) -> Result<Vec<Tensor>> {
+        let mut health = if self.weights.set_in_steps() { self.weights.range().into() } else { Vec::new() };
+        health.extend(self.loss_scale.as_ref().map(LossScale::value));
+        if last {
+            health.push(self.parameter_norm()?);
+        }
+        Ok(health)
+    }
+
+    /// Stops if the numbers of [`Trainer::health`] or the losses are bad.
+    fn check_health(&mut self, window: &LossWindow, batches: &[Vec<i64>], health: &[f32]) -> Result<()> {
+        let mut health = health.iter().map(|&value| f64::from(value));
+        if self.weights.set_in_steps() {
+            let range = [health.next(), health.next()].map(Option::unwrap_or_default);
+            if !range.iter().all(|weight| (0.0..=1.0).contains(weight)) {
+                // Names the sample.
+                self.read_weights()?;
+            }
+        }
+        self.stop_if_not_finite(window, batches)?;
+        if self.loss_scale.is_some() && health.next().is_some_and(|scale| scale < LossScale::LOWEST) {
+            return Err(self.failed(format!(
+                "the gradients are not finite at any loss scale: in epoch {}, the last steps before step {} were all \
+                 skipped. The last checkpoint is kept. Try `train.precision = \"bf16\"`, which has a wider range",
+                self.epoch + 1,
+                self.step
+            )));
+        }
+        health.next().map_or(Ok(()), |norm| self.check_parameters(norm))
+    }
+
     fn stop_if_not_finite(&self, window: &LossWindow, batches: &[Vec<i64>]) -> Result<()> {
         let Some(back) = window.first_bad() else { return Ok(()) };
         let step = self.step.saturating_sub(1 + back);
         let ids: Vec<_> = batches[step].iter().map(ToString::to_string).collect();
-        let message = format!(
-            "the loss or the embeddings are not finite in epoch {}, step {} of {}; the batch contains the samples {}. \
-             The last checkpoint is kept. {}",
+        Err(self.failed(format!(
+            "the loss, the embeddings or the gradients are not finite in epoch {}, step {} of {}; the batch contains \
+             the samples {}. The last checkpoint is kept. {}",
             self.epoch + 1,
             step + 1,
             batches.len(),
@@ -309,23 +341,33 @@ impl<'a> Trainer<'a> {
                 Precision::F16 => "Try `train.precision = \"bf16\"`, which has a wider range",
                 _ => "Try a lower `optimizer.lr`, or set `train.clip_norm`",
             }
-        );
-        Err(named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
+        )))
     }
 
-    /// A finite loss can have a gradient that is not. In the last step before a checkpoint nothing else would notice.
-    fn check_finite(&self) -> Result<()> {
-        let parameters = self.optimizer.parameters();
-        let norm = super::step::during("checking parameters", || Ok(curricle_torch::norm(&parameters)?))?;
-        if parameters.is_empty() || norm.double_value(&[]).is_finite() {
+    /// Before a checkpoint, nothing else would notice that the last step or a rarely used proxy has become NaN.
+    fn check_parameters(&self, norm: f64) -> Result<()> {
+        if norm.is_finite() {
             return Ok(());
         }
-        let message = format!(
-            "the parameters are not finite after epoch {}, step {}, though the loss was: its gradient was not. The last \
-             checkpoint is kept",
-            self.epoch + 1,
-            self.step
-        );
-        Err(named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message)))
+        Err(self.failed(format!(
+            "the parameters are not finite after step {} of epoch {}, though the loss was: its gradient was not. The \
+             last checkpoint is kept",
+            self.step,
+            self.epoch + 1
+        )))
+    }
+
+    /// Norm of all parameters, on the device.
+    fn parameter_norm(&self) -> Result<Tensor> {
+        let parameters = self.optimizer.parameters();
+        super::step::during("checking parameters", || match parameters.is_empty() {
+            true => Ok(Tensor::zeros([], (Kind::Float, self.model.device()))),
+            false => Ok(curricle_torch::norm(&parameters)?),
+        })
+    }
+
+    /// An error that the loss is blamed for.
+    fn failed(&self, message: String) -> Error {
+        named(ComponentKind::Loss, &self.recipe.loss.name)(curricle_sdk::Error::other(message))
     }
 }

@@ -2,9 +2,11 @@
 
 use super::components::{Components, named};
 use super::declared::check_declared;
-use super::sample_columns::{LOSS_COLUMNS, check_column_name};
+use super::noise_report::NoiseReport;
+use super::sample_columns::{LOSS_COLUMNS, SampleColumns, check_column_name};
 use crate::Result;
 use crate::call::call;
+use crate::last_words::running;
 use curricle_recipe::Recipe;
 use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate};
 use tch::{Device, Kind, Tensor};
@@ -58,6 +60,16 @@ impl SampleWeights {
         Ok(())
     }
 
+    /// Whether weights were set on the device that the host does not have.
+    pub(super) fn set_in_steps(&self) -> bool {
+        self.set_in_steps
+    }
+
+    /// The lowest and the highest weight, on the device.
+    pub(super) fn range(&self) -> [Tensor; 2] {
+        [self.on_device.min(), self.on_device.max()]
+    }
+
     /// Replaces the weights.
     pub fn set(&mut self, values: Vec<f64>) {
         *self = Self::new(values, self.uniform, self.on_device.device());
@@ -76,12 +88,13 @@ pub struct Known<'a> {
 }
 
 /// Asks the scheme for the weights of the next round and checks them.
-pub fn update(
+pub(crate) fn update(
     recipe: &Recipe,
     components: &Components,
     known: &Known,
     labels: &[i64],
     weights: &SampleWeights,
+    logged: &SampleColumns,
     round: u64,
 ) -> Result<WeightUpdate> {
     let Known { embeddings, ema_embeddings, flipped } = *known;
@@ -97,12 +110,20 @@ pub fn update(
     };
     let mut lent: Vec<(&str, &Tensor)> = embeddings.map(|x| ("embeddings", x)).into_iter().collect();
     lent.extend(ema_embeddings.map(|x| ("ema_embeddings", x)));
-    let update = call(&lent, || components.weights.update(&round)).and_then(|update| {
+    let name = &recipe.weights.name;
+    let update = call(running(ComponentKind::Weights, name), &lent, || components.weights.update(&round));
+    let update = update.and_then(|update| {
         check_declared(&components.weights_tensors)?;
         check(&update, labels.len()).map_err(curricle_sdk::Error::other)?;
-        Ok(update)
+        let twice = update.columns.iter().find(|(column, _)| logged.has(column));
+        match twice {
+            Some((column, _)) => Err(curricle_sdk::Error::other(format!(
+                "returned a column `{column}` for `samples.csv`, which it also logged batch by batch"
+            ))),
+            None => Ok(update),
+        }
     });
-    update.map_err(named(ComponentKind::Weights, &recipe.weights.name))
+    update.map_err(named(ComponentKind::Weights, name))
 }
 
 /// Checks a scheme's update; the error is a message.
@@ -112,6 +133,12 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
         return Err(wrong_length("weights", update.weights.len()));
     }
     check_values(&update.weights)?;
+    for (index, (name, _)) in update.scalars.iter().enumerate() {
+        if NoiseReport::NAMES.contains(&name.as_str()) || update.scalars[..index].iter().any(|(other, _)| other == name)
+        {
+            return Err(format!("returned a scalar `{name}`, a name that is taken"));
+        }
+    }
     for (index, (name, column)) in update.columns.iter().enumerate() {
         if column.len() != samples {
             return Err(wrong_length(&format!("column `{name}`"), column.len()));

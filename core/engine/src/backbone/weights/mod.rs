@@ -96,6 +96,11 @@ fn read(path: &Path, bytes: &[u8]) -> Result<pth::FileContents, String> {
     } else if pth::is_legacy(bytes) {
         pth::read_legacy(bytes)
     } else if bytes.starts_with(b"PK") {
+        tracing::warn!(
+            "`{}` is a tch file (`.ot`), a format without checksums: damage to it is not noticed. Prefer `.pth` or \
+             safetensors",
+            path.display()
+        );
         // tch saves `.ot` files as TorchScript archives.
         let tensors = Tensor::load_multi(path).map_err(|e| {
             format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))

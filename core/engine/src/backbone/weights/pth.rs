@@ -1,6 +1,7 @@
 //! PyTorch's `.pth` files: a zip archive since 1.6, a sequence of pickles before.
 
 use super::pickle::{self, Pickle, PickleValue, Storage, Strided};
+use crate::device::memory;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read};
 use std::rc::Rc;
@@ -12,6 +13,8 @@ const DEEPEST: usize = 8;
 const EFFORT: usize = 1_000_000 * ENTRY;
 /// The cost of an entry, in addition to the bytes of its name.
 const ENTRY: usize = 64;
+/// The largest pickle of a file, in bytes; that of a network with a thousand tensors has about 100,000.
+const LARGEST_PICKLE: u64 = 64 << 20;
 /// The number that legacy files start with.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
@@ -41,22 +44,27 @@ pub(super) fn read_zip(bytes: &[u8]) -> Result<FileContents, String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
     let main = archive.file_names().find(|name| name.ends_with("/data.pkl")).unwrap_or("data.pkl").to_string();
     let folder = main.trim_end_matches("data.pkl").to_string();
-    let mut entry = |name: &str| -> Result<Vec<u8>, String> {
-        let mut file = archive.by_name(name).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
+    // A few compressed bytes can unpack to gigabytes, so no more is read than is needed.
+    let mut entry = |name: &str, limit: u64| -> Result<Vec<u8>, String> {
+        let file = archive.by_name(name).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
         let mut contents = Vec::new();
-        file.read_to_end(&mut contents).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
+        file.take(limit).read_to_end(&mut contents).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
         Ok(contents)
     };
-    if let Ok(order) = entry(&format!("{folder}byteorder"))
+    if let Ok(order) = entry(&format!("{folder}byteorder"), 16)
         && order != b"little"
     {
         return Err("was written on a big-endian machine, which is not supported".into());
     }
-    let state = pickle::read(&mut entry(&main)?.as_slice())?;
+    let pickle = entry(&main, LARGEST_PICKLE + 1)?;
+    if pickle.len() as u64 > LARGEST_PICKLE {
+        return Err(format!("has a list of tensors of more than {} MB", LARGEST_PICKLE >> 20));
+    }
+    let state = pickle::read(&mut pickle.as_slice())?;
     let mut storages = HashMap::new();
-    collect(&state, |storage| {
+    collect(&state, |storage, bytes| {
         if !storages.contains_key(&storage.key) {
-            let contents = entry(&format!("{folder}data/{}", storage.key))?;
+            let contents = entry(&format!("{folder}data/{}", storage.key), bytes)?;
             storages.insert(storage.key.clone(), whole(storage, &contents)?);
         }
         Ok(storages[&storage.key].shallow_clone())
@@ -81,28 +89,57 @@ pub(super) fn read_legacy(mut bytes: &[u8]) -> Result<FileContents, String> {
         storages.insert(key.clone(), whole(storage, contents)?);
         bytes = rest;
     }
-    collect(&state, |storage| {
+    collect(&state, |storage, _| {
         storages.get(&storage.key).map(Tensor::shallow_clone).ok_or_else(|| format!("has no storage `{}`", storage.key))
     })
 }
 
+/// The tensors of a state dictionary; `storage` reads that many bytes of a storage.
 fn collect(
     state: &Pickle,
-    mut storage: impl FnMut(&Storage) -> Result<Tensor, String>,
+    mut storage: impl FnMut(&Storage, u64) -> Result<Tensor, String>,
 ) -> Result<FileContents, String> {
     let mut visit =
         PickleVisit { state, path: Vec::new(), left: EFFORT, tensors: BTreeMap::new(), objects: BTreeSet::new() };
     visit.value(&state.root, Some(""))?;
     let objects = visit.objects.iter().map(ToString::to_string).collect();
+    let does_not_fit = |name: &str| format!("its tensor `{name}` does not fit its storage");
+    let mut needed: HashMap<&str, u64> = HashMap::new();
+    for (name, tensor) in &visit.tensors {
+        let bytes =
+            extent(tensor).ok_or_else(|| does_not_fit(name))?.checked_mul(kind(&tensor.storage.class)?.1 as u64);
+        let bytes = bytes.ok_or_else(|| does_not_fit(name))?;
+        let most = needed.entry(&tensor.storage.key).or_default();
+        *most = bytes.max(*most);
+    }
+    let total = needed.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+    if let Some(available) = memory::available().filter(|&available| total > available) {
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        let (total, available) = (gigabytes(total), gigabytes(available));
+        return Err(format!("declares tensors of {total:.1} GB; {available:.1} GB of memory are free"));
+    }
     let mut tensors = BTreeMap::new();
-    for (name, tensor) in visit.tensors {
-        let memory = storage(&tensor.storage)?;
+    for (name, tensor) in &visit.tensors {
+        let memory = storage(&tensor.storage, needed[&*tensor.storage.key])?;
         let offset = tensor.storage.offset.checked_add(tensor.offset);
         let view = offset.and_then(|offset| memory.f_as_strided(&tensor.size, &tensor.stride, offset).ok());
-        let view = view.ok_or_else(|| format!("its tensor `{name}` does not fit its storage"))?;
+        let view = view.ok_or_else(|| does_not_fit(name))?;
+        let name = name.clone();
         tensors.insert(name, view);
     }
     Ok(FileContents { tensors, objects })
+}
+
+/// How many elements of its storage a tensor reaches; `None` if sizes, strides or offsets are impossible.
+fn extent(tensor: &Strided) -> Option<u64> {
+    if tensor.size.contains(&0) {
+        return Some(0);
+    }
+    let mut last = tensor.storage.offset.checked_add(tensor.offset)?;
+    for (size, stride) in tensor.size.iter().zip(&tensor.stride) {
+        last = last.checked_add(size.checked_sub(1)?.checked_mul(*stride)?)?;
+    }
+    u64::try_from(last).ok()?.checked_add(1)
 }
 
 /// A traversal of nested dictionaries.

@@ -100,8 +100,13 @@ fn damaged_files_are_refused_without_a_panic() {
 
 /// The error for a file with this pickle and a storage of one number.
 fn refused(pickle: &[u8]) -> String {
+    refused_with(pickle, &[0; 4])
+}
+
+/// The error for a file with this pickle and this storage.
+fn refused_with(pickle: &[u8], storage: &[u8]) -> String {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, contents) in [("archive/data.pkl", pickle), ("archive/data/0", &[0; 4])] {
+    for (name, contents) in [("archive/data.pkl", pickle), ("archive/data/0", storage)] {
         archive.start_file(name, zip::write::FileOptions::default()).unwrap();
         archive.write_all(contents).unwrap();
     }
@@ -156,6 +161,35 @@ fn recursive_and_shared_dictionaries_are_handled_quickly() {
     pickle.push(b'.');
     let message = refused(&pickle);
     assert!(message.contains("has more entries than state dictionaries have"), "{message}");
+}
+
+/// A pickle of one tensor `w` with a storage of floats and this size and stride.
+fn one_tensor(size: &str, stride: &str) -> Vec<u8> {
+    let function = b"}U\x01wctorch._utils\n_rebuild_tensor_v2\n((";
+    let storage = b"U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x01tQK\x00";
+    let view = format!("I{size}\n\u{85}I{stride}\n\u{85}tRs.");
+    // The form with two bytes per opcode above 0x7f is UTF-8; pickles have one.
+    let view: Vec<u8> = view.chars().map(|c| c as u8).collect();
+    [function.as_slice(), storage, &view].concat()
+}
+
+#[test]
+fn no_more_is_unpacked_than_the_tensors_declare() {
+    // A megabyte of zeros, of which one number is declared.
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, contents) in [("a/data.pkl", one_tensor("1", "1")), ("a/data/0", vec![0; 1 << 20])] {
+        archive.start_file(name, zip::write::FileOptions::default()).unwrap();
+        archive.write_all(&contents).unwrap();
+    }
+    let contents = pth::read_zip(&archive.finish().unwrap().into_inner()).unwrap();
+    assert_eq!(contents.tensors["w"].size(), [1]);
+    assert!(contents.tensors["w"].f_as_strided([2], [1], 0).is_err(), "nothing is behind it in memory");
+    let message = refused_with(&one_tensor("1000000000000000", "1"), &[0; 4]);
+    assert!(message.contains("declares tensors of 4000000.0 GB"), "{message}");
+    let message = refused_with(&one_tensor("2", "9223372036854775807"), &[0; 4]);
+    assert!(message.contains("its tensor `w` does not fit its storage"), "{message}");
+    let message = refused(&vec![b'N'; 65 << 20]);
+    assert!(message.contains("has a list of tensors of more than 64 MB"), "{message}");
 }
 
 #[test]
