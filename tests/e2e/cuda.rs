@@ -5,7 +5,7 @@ use crate::support::images::{image_recipe, write_images};
 use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use assert_cmd::assert::Assert;
 
-const METHODS: [(&str, &str); 13] = [
+const METHODS: [(&str, &str); 16] = [
     ("ms", "uniform"),
     ("contrastive", "uniform"),
     ("triplet", "uniform"),
@@ -19,7 +19,15 @@ const METHODS: [(&str, &str); 13] = [
     ("arcface", "uniform"),
     ("norm_softmax", "uniform"),
     ("bspml", "balanced_self_paced"),
+    ("ms", "prism"),
+    ("ms", "knn"),
+    ("ms", "oracle"),
 ];
+
+/// Settings with which a scheme leaves samples out in a run of a few steps.
+fn in_short_runs(weights: &str) -> &'static [&'static str] {
+    if weights == "prism" { &["--set", "weights.warm_up=1"] } else { &[] }
+}
 
 fn on_cuda(sandbox: &Sandbox, args: &[&str]) -> assert_cmd::Command {
     if std::env::var_os("CURRICLE_TEST_GPU").is_some() {
@@ -41,9 +49,10 @@ fn every_method_trains_on_cuda() {
     let sandbox = Sandbox::new();
     for (loss, weights) in METHODS {
         sandbox.write("small.toml", small_recipe(loss, weights));
-        let run = ["run", "small.toml", "--set", "train.epochs=1", "--device", "cuda", "--json", "--out", loss];
+        let run = ["run", "small.toml", "--set", "train.epochs=1", "--device", "cuda", "--json"];
+        let run = [&run, in_short_runs(weights)].concat();
         let result = on_cuda(&sandbox, &run).assert().success().json();
-        assert!(result["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
+        assert!(result["final_loss"].as_f64().unwrap().is_finite(), "{loss}, {weights}");
     }
 }
 
@@ -87,6 +96,9 @@ fn images_recipe(loss: &str, weights: &str) -> String {
 [data]
 source = "folder"
 path = "images"
+[noise]
+name = "uniform"
+ratio = 0.2
 [images]
 size = 32
 [backbone]
@@ -121,10 +133,11 @@ fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
     for (loss, weights) in METHODS {
         sandbox.write("images.toml", images_recipe(loss, weights));
         let run = |name: &str, sets: &[&str]| {
-            let out = format!("{loss}-{name}");
+            let out = format!("{loss}-{weights}-{name}");
             let mut args = vec!["run", "images.toml", "--device", "cuda", "--threads", "1", "--json", "--out", &out];
             // How often k-means synchronises depends on the embeddings.
             args.extend(["--set", "eval.cluster=never"]);
+            args.extend(in_short_runs(weights));
             sets.iter().for_each(|set| args.extend(["--set", set]));
             let done = on_cuda(&sandbox, &args).assert().success();
             assert!(done.json()["final_loss"].as_f64().unwrap().is_finite(), "{loss}");
@@ -140,11 +153,15 @@ fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
             let syncs = |done: &Assert| counter(&done.stderr_text(), "syncs");
             let steps = |done: &Assert| done.json()["steps"].as_i64().unwrap();
             assert!(steps(&rarely) > steps(&fewer));
-            assert_eq!(syncs(&always) - syncs(&rarely), steps(&rarely) - 1, "{loss}: one for each logged step");
-            assert_eq!(syncs(&rarely), syncs(&fewer), "{loss}: none for the others");
+            assert_eq!(
+                syncs(&always) - syncs(&rarely),
+                steps(&rarely) - 1,
+                "{loss}, {weights}: one for each logged step"
+            );
+            assert_eq!(syncs(&rarely), syncs(&fewer), "{loss}, {weights}: none for the others");
             // A weight scheme may read a number at the end of an epoch; steps do not.
             let items = |done: &Assert| counter(&done.stderr_text(), "items");
-            assert_eq!(items(&always), items(&fewer), "{loss}");
+            assert_eq!(items(&always), items(&fewer), "{loss}, {weights}");
         }
     }
 }

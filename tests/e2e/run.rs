@@ -101,6 +101,35 @@ fn conditions_do_not_depend_on_the_loss() {
 }
 
 #[test]
+fn noise_towards_similar_classes_is_the_same_for_all_methods_and_saved() {
+    let sandbox = Sandbox::new();
+    let labels = |loss: &str, weights: &str, seed: &str, noise: &str| {
+        sandbox.write("small.toml", small_recipe(loss, weights).replace("\"uniform\"\nratio", "\"similar\"\nratio"));
+        let out = format!("{loss}-{seed}-{noise}");
+        let run =
+            ["run", "small.toml", "--seed", seed, "--set", noise, "--set", "train.epochs=1", "--json", "--out", &out];
+        let result = sandbox.curricle(run).assert().success().json();
+        let saved = std::fs::read_to_string(run_folder(&sandbox.path(&out)).join("labels.csv")).unwrap();
+        (result["conditions"]["labels"].clone(), saved)
+    };
+    let first = labels("ms", "knn", "0", "noise.ratio=0.2");
+    assert_eq!(first, labels("bspml", "balanced_self_paced", "0", "noise.ratio=0.2"));
+    assert_eq!(first.1.lines().filter(|line| line.ends_with("true")).count(), 12);
+    // The network that decides what is similar follows the seed of the noise, not the run's.
+    assert_ne!(first, labels("ms", "prism", "1", "noise.ratio=0.2"));
+    assert_eq!(first, labels("ms", "oracle", "1", "noise.seed=0"));
+}
+
+#[test]
+fn an_oracle_without_injected_noise_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", small_recipe("ms", "oracle"));
+    let run = ["run", "small.toml", "--set", "noise={name=\"none\"}"];
+    let message = unwrapped(&sandbox.curricle(run).assert().failure().stderr_text());
+    assert!(message.contains("needs label noise whose flips are known"), "{message}");
+}
+
+#[test]
 fn a_loss_that_is_not_finite_names_its_samples() {
     let sandbox = Sandbox::new();
     sandbox.write("small.toml", small_recipe("ms", "uniform"));

@@ -2,13 +2,17 @@
 //!
 //! [`Uniform`] leaves all weights at 1, [`SelfPaced`] drops every sample that is harder than λ,
 //! [`BalancedSelfPaced`] (BSPML) weights samples so that easy ones come first and the classes stay
-//! balanced. The other modules are shared by these schemes.
+//! balanced. [`Knn`] and [`Prism`] leave out samples whose label does not fit their neighbours or their
+//! class, and [`Oracle`] those whose label is known to be wrong. The other modules are shared by these schemes.
 
 pub mod balanced;
 pub mod classes;
 pub mod clean_share;
 pub mod doubly_stochastic;
 pub mod exact;
+pub mod knn;
+pub mod oracle;
+pub mod prism;
 pub mod problem;
 pub mod schedule;
 pub mod self_paced;
@@ -18,5 +22,8 @@ pub mod uniform;
 pub mod xi;
 
 pub use balanced::BalancedSelfPaced;
+pub use knn::Knn;
+pub use oracle::Oracle;
+pub use prism::Prism;
 pub use self_paced::SelfPaced;
 pub use uniform::Uniform;

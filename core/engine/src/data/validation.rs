@@ -38,7 +38,7 @@ mod tests {
     fn noisy(labels: &[i64]) -> NoisySplit {
         let split = numbered(labels);
         let noise = NoiseRecipe::Uniform { ratio: 0.4, seed: Some(1), remove_flipped: false };
-        noise::apply(&noise, &split, 0).unwrap().training_set(&split, false).unwrap()
+        noise::apply(&noise, &split, 0, noise::tests::no_network).unwrap().training_set(&split, false).unwrap()
     }
 
     fn share(validation_share: f64) -> EvalRecipe {

@@ -14,7 +14,7 @@ use curricle_recipe::{EvalOn, EvalRecipe, Recipe};
 use curricle_record::{Conditions, FORMAT, Manifest, PluginHash};
 use curricle_sdk::{Shape, guard};
 use std::time::Instant;
-use tch::Device;
+use tch::{Device, Tensor};
 
 /// A run before its first step.
 pub(super) struct Prepared<'a> {
@@ -42,7 +42,8 @@ pub(super) fn prepare<'a>(
 ) -> Result<Prepared<'a>> {
     let recipe = &experiment.resolved.recipe;
     let dataset = data::load_cached(&recipe.data, &recipe.images, options.image_cache.as_deref(), options.progress)?;
-    let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed)?;
+    let initial = |seed| embed_initially(recipe, &dataset.train.inputs, seed, device);
+    let noise = noise::apply(&recipe.noise, &dataset.train, recipe.seed, initial)?;
     let removed = noise::removes_flipped(&recipe.noise);
     let training = noise.training_set(&dataset.train, removed)?;
     let (training, mut test, query) = match recipe.eval.on {
@@ -130,6 +131,19 @@ pub(super) fn prepare<'a>(
     let mut trainer = Trainer::new(recipe, set, model, components)?;
     trainer.ema = ema;
     Ok(Prepared { trainer, training, noise, original: dataset.train, test, test_inputs, query, manifest })
+}
+
+/// Embeddings by the initial network with a seed, which need not be the run's. In f32 whatever the precision of
+/// training, so that the noise does not depend on it.
+fn embed_initially(recipe: &Recipe, inputs: &Inputs, seed: u64, device: Device) -> Result<Tensor> {
+    let layout = inputs.layout();
+    let mut model = caught("building the network for `noise`", || {
+        Model::build(&recipe.backbone, &recipe.embedding, layout, seed, device)
+    })?;
+    model.set_compute(Compute::exact(layout, device));
+    let moved = |source| Error::Torch { during: "moving the training set", source };
+    let inputs = guard(|| Ok(inputs.to_device(device))).map_err(moved)?;
+    model.embed(&inputs, recipe.eval.batch_size)
 }
 
 /// The moving average of a network, before the first step.

@@ -35,6 +35,23 @@ pub enum NoiseRecipe {
         #[serde(default)]
         remove_flipped: bool,
     },
+    /// Instance-dependent noise: in every class, the same fraction of samples is relabelled to classes
+    /// that resemble them under the initial network.
+    Similar {
+        /// Fraction of samples whose label is flipped.
+        #[schemars(range(min = 0.0, max = 1.0))]
+        ratio: f64,
+        /// Number of most similar classes that a flipped sample may go to, with equal chance.
+        #[serde(default = "three")]
+        #[schemars(range(min = 1))]
+        classes: usize,
+        /// Seed that decides which labels are flipped, and of the initial network. Default: the run's
+        /// `seed`.
+        seed: Option<u64>,
+        /// Exclude flipped samples from training.
+        #[serde(default)]
+        remove_flipped: bool,
+    },
     /// Small-cluster noise: whole classes are dissolved into others, cluster by cluster.
     SmallCluster {
         /// Fraction of samples whose label is flipped.
@@ -92,6 +109,10 @@ pub enum UnknownLabels {
     Error,
     /// Treat each of these labels as an additional class.
     Class,
+}
+
+fn three() -> usize {
+    3
 }
 
 fn two() -> usize {

@@ -82,6 +82,7 @@ fn parse(text: &[u8], split: &Split) -> Result<NoisyLabels, String> {
 mod tests {
     use super::*;
     use crate::data::noise::apply;
+    use crate::data::noise::tests::no_network;
     use crate::data::split::numbered;
     use curricle_recipe::{ListLabels, NoiseRecipe, UnknownLabels};
 
@@ -89,7 +90,7 @@ mod tests {
         let mut split = numbered(&[0, 1, 2, 3].repeat(6));
         split.paths[3] = "with, comma and \"quotes\".jpg".into();
         let recipe = NoiseRecipe::SmallCluster { ratio: 0.25, cluster_size: 2, seed: Some(4), remove_flipped: false };
-        let noisy = apply(&recipe, &split, 0).unwrap();
+        let noisy = apply(&recipe, &split, 0, no_network).unwrap();
         (split, noisy)
     }
 
@@ -117,7 +118,7 @@ mod tests {
             unknown_labels: UnknownLabels::Error,
             remove_flipped: false,
         };
-        assert_eq!(apply(&recipe, &split, 0).unwrap(), noisy);
+        assert_eq!(apply(&recipe, &split, 0, no_network).unwrap(), noisy);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod file;
 mod list;
 mod pair;
 mod paths;
+mod similar;
 mod small_cluster;
 mod uniform;
 
@@ -16,6 +17,7 @@ use super::split::close_gaps;
 use super::{Split, hash};
 use crate::{Error, Result};
 use curricle_recipe::NoiseRecipe;
+use tch::Tensor;
 
 /// The noisy labels of a training set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +45,26 @@ pub struct NoisySplit {
 }
 
 /// Draws or reads the noisy labels of a recipe. `run_seed` is used unless the noise has its own seed.
-pub fn apply(recipe: &NoiseRecipe, split: &Split, run_seed: u64) -> Result<NoisyLabels> {
+/// `embed` gives the embeddings of `split` by the initial network with a seed, for noise that needs them.
+pub fn apply(
+    recipe: &NoiseRecipe,
+    split: &Split,
+    run_seed: u64,
+    embed: impl FnOnce(u64) -> Result<Tensor>,
+) -> Result<NoisyLabels> {
     let labels = match recipe {
         NoiseRecipe::None => split.labels.clone(),
         NoiseRecipe::Uniform { ratio, seed, .. } => {
             uniform::flip(split, valid(*ratio, split)?, seed.unwrap_or(run_seed))
         }
         NoiseRecipe::Pair { ratio, seed, .. } => pair::flip(split, valid(*ratio, split)?, seed.unwrap_or(run_seed)),
+        NoiseRecipe::Similar { ratio, classes, seed, .. } => {
+            let (ratio, seed) = (valid(*ratio, split)?, seed.unwrap_or(run_seed));
+            if *classes == 0 {
+                return Err(Error::Usage("`classes` of the noise must be at least 1".into()));
+            }
+            similar::flip(split, ratio, *classes, seed, &embed(seed)?)?
+        }
         NoiseRecipe::SmallCluster { ratio, cluster_size, seed, .. } => {
             small_cluster::flip(split, valid(*ratio, split)?, *cluster_size, seed.unwrap_or(run_seed))?
         }
@@ -66,6 +81,7 @@ pub(crate) fn removes_flipped(recipe: &NoiseRecipe) -> bool {
         NoiseRecipe::None => false,
         NoiseRecipe::Uniform { remove_flipped, .. }
         | NoiseRecipe::Pair { remove_flipped, .. }
+        | NoiseRecipe::Similar { remove_flipped, .. }
         | NoiseRecipe::SmallCluster { remove_flipped, .. }
         | NoiseRecipe::List { remove_flipped, .. } => *remove_flipped,
     }
@@ -121,14 +137,32 @@ fn valid(ratio: f64, split: &Split) -> Result<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::data::split::numbered;
+
+    /// For noise that needs no embeddings.
+    pub(crate) fn no_network(_seed: u64) -> Result<Tensor> {
+        Err(Error::Usage("no network".into()))
+    }
+
+    #[test]
+    fn similar_noise_asks_for_the_network_of_its_own_seed() {
+        let split = numbered(&[0, 1, 2, 3].repeat(5));
+        let recipe = NoiseRecipe::Similar { ratio: 0.2, classes: 3, seed: Some(7), remove_flipped: false };
+        let embed = |seed| {
+            assert_eq!(seed, 7);
+            Ok(Tensor::eye(20, (tch::Kind::Float, tch::Device::Cpu)))
+        };
+        let noisy = apply(&recipe, &split, 1, embed).unwrap();
+        assert_eq!(noisy.flipped.iter().filter(|flipped| **flipped).count(), 4);
+        assert!(apply(&recipe, &split, 1, no_network).is_err());
+    }
 
     #[test]
     fn without_noise_labels_are_unchanged() {
         let split = numbered(&[0, 1, 1, 0]);
-        let noisy = apply(&NoiseRecipe::None, &split, 3).unwrap();
+        let noisy = apply(&NoiseRecipe::None, &split, 3, no_network).unwrap();
         assert_eq!(noisy.labels, split.labels);
         assert_eq!(noisy.flipped, [false; 4]);
         assert_eq!(noisy.class_names, split.class_names);
@@ -146,7 +180,7 @@ mod tests {
     fn a_ratio_outside_of_0_to_1_is_refused() {
         for ratio in [-0.1, 1.1, f64::NAN] {
             let recipe = NoiseRecipe::Pair { ratio, seed: None, remove_flipped: false };
-            assert!(matches!(apply(&recipe, &numbered(&[0, 1]), 0), Err(Error::Usage(_))));
+            assert!(matches!(apply(&recipe, &numbered(&[0, 1]), 0, no_network), Err(Error::Usage(_))));
         }
     }
 
@@ -154,7 +188,8 @@ mod tests {
     fn the_noise_uses_its_own_seed_or_the_runs() {
         let split = numbered(&[0, 1, 2, 3, 4].repeat(20));
         let noisy = |seed, run_seed| {
-            apply(&NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false }, &split, run_seed).unwrap()
+            let recipe = NoiseRecipe::Uniform { ratio: 0.3, seed, remove_flipped: false };
+            apply(&recipe, &split, run_seed, no_network).unwrap()
         };
         assert_eq!(noisy(None, 1), noisy(Some(1), 2));
         assert_ne!(noisy(None, 1).hash, noisy(None, 2).hash);
