@@ -99,8 +99,9 @@ fn precomputed_features_match_a_frozen_network() {
 }
 
 #[test]
-fn runs_with_a_frozen_backbone_or_head_epochs_resume_exactly() {
-    for sets in [&["backbone.frozen=true", "train.epochs=3"][..], &["train.head_epochs=1", "train.epochs=3"]] {
+fn runs_with_a_frozen_backbone_head_epochs_or_drop_path_resume_exactly() {
+    let frozen: &[&str] = &["backbone.frozen=true", "train.epochs=3"];
+    for sets in [frozen, &["train.head_epochs=1", "train.epochs=3"], &[VIT, &["train.epochs=3"]].concat()] {
         let sandbox = sandbox();
         let whole = run(&sandbox, "whole", sets);
         let mut args = vec!["run", "r.toml", "--out", "cut", "--threads", "1"];
@@ -119,6 +120,47 @@ fn runs_with_a_frozen_backbone_or_head_epochs_resume_exactly() {
         let model = |run: &Path| std::fs::read(run.join("model.safetensors")).unwrap();
         assert!(model(&cut) == model(&whole), "{sets:?}");
     }
+}
+
+/// A vision transformer that trains in a moment.
+const VIT: &[&str] = &[
+    "backbone={name=\"vit_small_16\",patch=8,width=32,depth=2,heads=2,registers=1,drop_path=0.2,layer_decay=0.5}",
+    "train.epochs=2",
+];
+
+#[test]
+fn a_vision_transformer_trains_embeds_and_exports() {
+    let sandbox = sandbox();
+    let first = run(&sandbox, "first", VIT);
+    let log = std::fs::read_to_string(first.join("metrics.jsonl")).unwrap();
+    assert!(log.contains("backbone.blocks.1"), "learning rates of each block are logged");
+    // Checkpointing changes the recipe's hash, but no bit of the result.
+    let checkpointed = run(&sandbox, "checkpointed", &[VIT, &["backbone.checkpointing=true"]].concat());
+    assert_eq!(learned(&first), learned(&checkpointed));
+
+    let weights = format!("backbone.weights={}", path(&first.join("model.safetensors")));
+    let again = [VIT, &[&weights, "backbone.normalise=imagenet", "train.epochs=0"]].concat();
+    let second = run(&sandbox, "second", &again);
+    let log = std::fs::read_to_string(second.join("log.txt")).unwrap();
+    assert!(log.contains("names of timm, all 31 tensors matched under `model.backbone.`"), "{log}");
+    // Without the file that the run began with, and at a size that it was not trained with.
+    std::fs::remove_file(first.join("model.safetensors")).unwrap();
+    let embed = ["embed", path(&second), "--images", "images", "--out", "e.safetensors"];
+    sandbox.curricle(embed).assert().success();
+    sandbox.curricle(["export", path(&second), "--out", "m.safetensors"]).assert().success();
+    let embed = ["embed", "m.safetensors", "--images", "images", "--out", "again.safetensors"];
+    sandbox.curricle(embed).assert().success();
+    let mine = embeddings(&sandbox.path("e.safetensors"));
+    assert_eq!(mine, embeddings(&sandbox.path("again.safetensors")));
+}
+
+#[test]
+fn a_vision_transformer_refuses_images_that_its_patches_do_not_tile() {
+    let sandbox = sandbox();
+    let args = ["check", "r.toml", "--set", "backbone={name=\"vit_small_14\"}"];
+    let refused = sandbox.curricle(args).assert().failure().stderr_text();
+    assert!(refused.contains("a multiple of 14 pixels, its patch size, but `images.size` is 32"), "{refused}");
+    assert!(refused.contains("set `images.size = 28`"), "{refused}");
 }
 
 #[test]
@@ -224,8 +266,8 @@ fn an_exported_model_gives_the_same_embeddings_in_python() {
         Err(why) => return skip("an exported model in Python", &why),
     };
     let sandbox = sandbox();
-    for backbone in ["squeezenet1_1", "mobilenet_v2"] {
-        let trained = run(&sandbox, backbone, &[&format!("backbone.name={backbone}"), "train.epochs=1"]);
+    for (backbone, sets) in [("squeezenet1_1", &[][..]), ("mobilenet_v2", &["backbone.name=mobilenet_v2"]), ("vit", VIT)] {
+        let trained = run(&sandbox, backbone, &[sets, &["train.epochs=1"]].concat());
         let run = path(&trained);
         sandbox.curricle(["embed", run, "--images", "images", "--out", "e.safetensors"]).assert().success();
         sandbox.curricle(["export", run, "--out", "model.pt"]).assert().success();
