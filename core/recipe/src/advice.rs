@@ -35,9 +35,10 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
     }
     let (backbone, head) = (&recipe.backbone, recipe.train.head_epochs);
     let frozen_norm = backbone.vision().is_some_and(|vision| vision.frozen_norm);
-    if backbone.frozen() && backbone.weights().is_none() {
+    let random = backbone.weights().is_none() && backbone.torchscript().is_none();
+    if backbone.frozen() && random {
         note("backbone.frozen", "the backbone stays randomly initialised; set `backbone.weights`");
-    } else if frozen_norm && backbone.weights().is_none() {
+    } else if frozen_norm && random {
         note("backbone.frozen_norm", "batch norm keeps its initial statistics; set `backbone.weights`");
     }
     if backbone.frozen() && head > 0 {

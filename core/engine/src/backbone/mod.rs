@@ -16,6 +16,7 @@ mod resnet;
 mod squeezenet1_1;
 #[cfg(test)]
 mod tests;
+mod torchscript;
 mod vit;
 mod weights;
 
@@ -23,6 +24,7 @@ pub use compute::Compute;
 pub(crate) use groups::{layer_decay, parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
 pub(crate) use network::{ImageSize, image_size};
+pub(crate) use torchscript::script_hash;
 
 use crate::data::{Inputs, Layout, View};
 use crate::{Error, Result};
@@ -35,6 +37,7 @@ use normalise::Normalise;
 use std::collections::HashMap;
 use tch::nn::{self, Module, ModuleT};
 use tch::{Device, Kind, Tensor};
+use torchscript::ScriptModule;
 use vit::{TensorSizes, VitWeights};
 use weights::WeightsFile;
 
@@ -51,6 +54,8 @@ pub struct Model {
     compute: Compute,
     takes_images: bool,
     backbone_frozen: bool,
+    /// The module of a `torchscript` backbone.
+    script: Option<ScriptModule>,
     /// The backbone's settings, complete and without its pretrained weights.
     recipe: BackboneRecipe,
     weights: Option<WeightsReport>,
@@ -79,12 +84,13 @@ impl Model {
         let mut model = match (&file, backbone.vit()) {
             (Some(file), Some(vit)) => Self::transformer(file, backbone, vit, embedding, layout)?,
             (Some(file), None) => {
-                let mut model = Self::blank(backbone, embedding, layout, None)?;
+                let mut model = Self::blank(backbone, embedding, layout, None, device)?;
                 model.weights = Some(weights::load(file, backbone.name(), &model.backbone_tensors())?);
                 model
             }
+            (None, _) if backbone.torchscript().is_some() => Self::blank(backbone, embedding, layout, None, device)?,
             (None, _) => {
-                let model = Self::blank(backbone, embedding, layout, None)?;
+                let model = Self::blank(backbone, embedding, layout, None, device)?;
                 let scheme = match backbone {
                     _ if backbone.vit().is_some() => Scheme::Transformer,
                     _ if backbone.vision().is_some() => Scheme::KaimingFanOut,
@@ -113,7 +119,7 @@ impl Model {
         if let Some(settings) = complete.vit_mut() {
             *settings = source.complete(network, vit)?;
         }
-        let mut model = Self::blank(&complete, embedding, layout, Some(&source.sizes()))?;
+        let mut model = Self::blank(&complete, embedding, layout, Some(&source.sizes()), Device::Cpu)?;
         let report = file.copy(network, &model.backbone_tensors(), |name| source.get(name))?;
         let (prefix, publisher) = (source.prefix().to_string(), Some(source.publisher().to_string()));
         model.weights = Some(WeightsReport { prefix, publisher, ..report });
@@ -135,7 +141,7 @@ impl Model {
         device: Device,
     ) -> Result<Self> {
         let sizes = tensors.iter().filter_map(|(name, tensor)| own_size(name, tensor)).collect();
-        let mut model = Self::blank(backbone, embedding, layout, Some(&sizes))?;
+        let mut model = Self::blank(backbone, embedding, layout, Some(&sizes), device)?;
         let _no_grad = tch::no_grad_guard();
         for NamedTensor { name, mut tensor } in model.tensors() {
             let saved = tensors.get(&name).ok_or_else(|| Error::MissingTensor(name.clone()))?;
@@ -150,16 +156,25 @@ impl Model {
     }
 
     /// A model on the CPU with uninitialised parameters. Sizes of tensors, if given, decide what settings leave
-    /// open.
+    /// open. A TorchScript module has the parameters of its file and is on the device.
     fn blank(
         backbone: &BackboneRecipe,
         embedding: &EmbeddingRecipe,
         layout: Layout,
         sizes: Option<&TensorSizes>,
+        device: Device,
     ) -> Result<Self> {
         let variables = nn::VarStore::new(Device::Cpu);
         let path = variables.root() / "backbone";
-        let Network { module, features } = network::build(backbone, layout, sizes, &path)?;
+        let mut script = None;
+        let Network { module, features } = match (backbone, layout) {
+            (BackboneRecipe::Torchscript(recipe), Layout::Images { height, width, .. }) => {
+                let (network, module) = torchscript::build(recipe, (height, width), &path, device)?;
+                script = Some(module);
+                network
+            }
+            _ => network::build(backbone, layout, sizes, &path)?,
+        };
         let config = nn::LinearConfig { ws_init: nn::Init::Const(0.0), ..Default::default() };
         let embedding = nn::linear(variables.root() / "embedding", features, embedding.size, config);
         let mut recipe = backbone.without_weights(normalisation(backbone));
@@ -167,9 +182,13 @@ impl Model {
             Some(normalise) => Normalise::new(normalise),
             None => Normalise::Symmetric,
         };
+        if let BackboneRecipe::Torchscript(script) = &mut recipe {
+            torchscript::check_hash(script)?;
+        }
         let name = recipe.name();
         if let Some(vit) = recipe.vit_mut() {
-            let sizes = variables.variables().into_iter().filter_map(|(name, tensor)| own_size(&name, &tensor)).collect();
+            let sizes =
+                variables.variables().into_iter().filter_map(|(name, tensor)| own_size(&name, &tensor)).collect();
             *vit = vit::complete(name, vit, &sizes);
         }
         Ok(Self {
@@ -180,6 +199,7 @@ impl Model {
             compute: Compute::default(),
             takes_images: matches!(layout, Layout::Images { .. }),
             backbone_frozen: false,
+            script,
             recipe,
             weights: None,
         })
@@ -314,6 +334,10 @@ impl Model {
 
 /// The names of all tensors that a model of this recipe may have.
 pub(crate) fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
+    if let Some(script) = backbone.torchscript() {
+        let own = torchscript::names(&script.path)?.into_iter().map(|name| format!("{BACKBONE}{name}"));
+        return Ok(own.chain(["embedding.weight".into(), "embedding.bias".into()]).collect());
+    }
     let layout = match backbone {
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => Layout::Features { size: 1 },
         _ => Layout::Images { channels: 3, height: 64, width: 64 },
@@ -323,7 +347,8 @@ pub(crate) fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecip
     if let Some(vit) = backbone.vit_mut().filter(|_| has_file) {
         *vit = vit::with_all_parts(vit);
     }
-    Ok(Model::blank(&backbone, embedding, layout, None)?.tensors().into_iter().map(|named| named.name).collect())
+    let model = Model::blank(&backbone, embedding, layout, None, Device::Cpu)?;
+    Ok(model.tensors().into_iter().map(|named| named.name).collect())
 }
 
 /// A tensor's name in the backbone and its size; `None` if it is not in the backbone.

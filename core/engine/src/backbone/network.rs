@@ -58,7 +58,9 @@ pub(super) fn build(
         | BackboneRecipe::VitSmall14(v)
         | BackboneRecipe::VitBase14(v) => vit::build(name, v, sides[0], sizes, path)?,
         BackboneRecipe::Conv4 { width } => conv4::build(path, channels, *width),
-        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => return Err(wrong_inputs(name, layout)),
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } | BackboneRecipe::Torchscript(_) => {
+            return Err(wrong_inputs(name, layout));
+        }
     })
 }
 
@@ -90,10 +92,11 @@ impl std::fmt::Display for ImageSize {
     }
 }
 
-/// The image size that a network needs; `None` if it takes features.
+/// The image size that a network needs; `None` if it takes features or if only the network knows.
 pub(crate) fn image_size(recipe: &BackboneRecipe) -> Option<ImageSize> {
     match recipe {
-        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => None,
+        // A trial image shows whether a module takes a size.
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } | BackboneRecipe::Torchscript(_) => None,
         BackboneRecipe::Conv4 { .. } => Some(ImageSize::AtLeast(conv4::SMALLEST_IMAGE)),
         _ => Some(recipe.vit().map_or(ImageSize::AtLeast(SMALLEST_IMAGE), |vit| {
             ImageSize::MultipleOf(vit::patch_size(recipe.name(), vit))

@@ -195,7 +195,8 @@ fn check_unchanged(folder: &RunFolder, model: &Path) -> Result<()> {
 fn built(folder: &RunFolder, recipe: &Recipe) -> Result<BackboneRecipe> {
     let stored = folder.read_manifest()?.and_then(|manifest| manifest.backbone);
     let path = folder.manifest();
-    let typed = |json| serde_json::from_value(json).map_err(|e| Error::format(path, format!("has no valid backbone: {e}")));
+    let typed =
+        |json| serde_json::from_value(json).map_err(|e| Error::format(path, format!("has no valid backbone: {e}")));
     let written = || recipe.backbone.without_weights(normalisation(&recipe.backbone));
     stored.map_or_else(|| Ok(written()), typed)
 }

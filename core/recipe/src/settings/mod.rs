@@ -19,7 +19,8 @@ pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRec
 pub use evaluation::{ClusterWhen, EvalNetwork, EvalOn, EvalRecipe, TrackRecipe};
 pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
 pub use network::{
-    BackboneRecipe, EmbeddingRecipe, MlpActivation, PoolingRecipe, TokenPooling, VisionRecipe, VitRecipe,
+    BackboneRecipe, EmbeddingRecipe, MlpActivation, PoolingRecipe, TokenPooling, TorchscriptRecipe, VisionRecipe,
+    VitRecipe,
 };
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use normalise::{CustomNormalise, NormaliseRecipe};

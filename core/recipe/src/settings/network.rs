@@ -56,6 +56,8 @@ pub enum BackboneRecipe {
     /// ViT-B/14; 768 features.
     #[serde(rename = "vit_base_14")]
     VitBase14(VitRecipe),
+    /// A network of your own: a TorchScript module that maps images to features.
+    Torchscript(TorchscriptRecipe),
 }
 
 impl BackboneRecipe {
@@ -103,9 +105,14 @@ impl BackboneRecipe {
         }
     }
 
+    /// The settings of a TorchScript module.
+    pub fn torchscript(&self) -> Option<&TorchscriptRecipe> {
+        if let Self::Torchscript(script) = self { Some(script) } else { None }
+    }
+
     /// Whether its input is colour images with a pixel normalisation that can be set.
     pub fn takes_colour_images(&self) -> bool {
-        self.vision().is_some() || self.vit().is_some()
+        self.vision().is_some() || self.vit().is_some() || self.torchscript().is_some()
     }
 
     /// The file with its pretrained weights.
@@ -115,13 +122,15 @@ impl BackboneRecipe {
 
     /// Whether its features are computed once, before training.
     pub fn frozen(&self) -> bool {
-        self.vision().is_some_and(|vision| vision.frozen) || self.vit().is_some_and(|vit| vit.frozen)
+        let script = self.torchscript().is_some_and(|script| script.frozen);
+        script || self.vision().is_some_and(|vision| vision.frozen) || self.vit().is_some_and(|vit| vit.frozen)
     }
 
     /// The pixel normalisation, if it is set.
     pub fn normalise(&self) -> Option<&NormaliseRecipe> {
         let own = self.vision().and_then(|vision| vision.normalise.as_ref());
-        own.or(self.vit().and_then(|vit| vit.normalise.as_ref()))
+        let own = own.or(self.vit().and_then(|vit| vit.normalise.as_ref()));
+        own.or(self.torchscript().and_then(|script| script.normalise.as_ref()))
     }
 
     /// The same backbone with this normalisation and without its file of pretrained weights.
@@ -131,6 +140,8 @@ impl BackboneRecipe {
             (vision.normalise, vision.weights) = (Some(normalise), None);
         } else if let Some(vit) = recipe.vit_mut() {
             (vit.normalise, vit.weights) = (Some(normalise), None);
+        } else if let Self::Torchscript(script) = &mut recipe {
+            script.normalise = Some(normalise);
         }
         recipe
     }
@@ -152,6 +163,7 @@ impl BackboneRecipe {
             Self::VitBase16(_) => "vit_base_16",
             Self::VitSmall14(_) => "vit_small_14",
             Self::VitBase14(_) => "vit_base_14",
+            Self::Torchscript(_) => "torchscript",
         }
     }
 }
@@ -272,6 +284,31 @@ impl Default for VitRecipe {
             checkpointing: false,
         }
     }
+}
+
+/// Settings of a TorchScript module.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TorchscriptRecipe {
+    /// The file that `torch.jit.script(model).save(path)` or `torch.jit.trace` wrote; relative to the recipe that
+    /// names it. Its `forward` maps images `[B, 3, H, W]` to features `[B, F]`.
+    #[schemars(extend("x-path" = true))]
+    pub path: PathBuf,
+    /// SHA-256 of the file, which is part of the run's identity. Default: that of the file.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    #[serde(default)]
+    pub sha256: Option<String>,
+    /// Pixel normalisation of the network's input. Default: `imagenet`.
+    #[serde(default)]
+    pub normalise: Option<NormaliseRecipe>,
+    /// Freeze batch norm: it uses its stored statistics in training too, and neither they nor its
+    /// scale and shift change. Common for fine-tuning with small batches.
+    #[serde(default)]
+    pub frozen_norm: bool,
+    /// Freeze the backbone: its features are computed once, without augmentation, and only the
+    /// embedding layer and the loss's own tensors are trained.
+    #[serde(default)]
+    pub frozen: bool,
 }
 
 /// Which output tokens of a vision transformer become the features.

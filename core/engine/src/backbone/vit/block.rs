@@ -93,14 +93,9 @@ impl VitBlock {
         &x + self.branch(1, self.mlp(&self.norm2.forward(&x)), drop)
     }
 
-    fn branch(&self, number: usize, mut y: Tensor, drop: &DropPath) -> Tensor {
-        if let Some(scales) = &self.scales {
-            y = y * &scales[number];
-        }
-        if let Some(kept) = drop {
-            y = y * &kept[number];
-        }
-        y
+    fn branch(&self, number: usize, y: Tensor, drop: &DropPath) -> Tensor {
+        let factors = [self.scales.as_ref(), drop.as_ref()];
+        factors.into_iter().flatten().fold(y, |y, factor| y * &factor[number])
     }
 
     fn attention(&self, x: &Tensor) -> Tensor {

@@ -16,8 +16,8 @@ use block::{DropPath, LayerNorm, VitBlock, draw_drop_path};
 use curricle_recipe::{BackboneRecipe, TokenPooling, VitRecipe};
 use positions::Positions;
 use shape::VitShape;
-use tch::nn::{self, Init, ModuleT};
 use tch::Tensor;
+use tch::nn::{self, Init, ModuleT};
 
 /// Builds a network for images of this many pixels or, if given, for tensors of these sizes.
 pub(super) fn build(
@@ -33,7 +33,7 @@ pub(super) fn build(
     };
     let shape = shape.map_err(|message| Error::Usage(format!("backbone `{network}`: {message}")))?;
     let features = shape.features();
-    Ok(Network { module: Box::new(Vit::new(path, shape, recipe)), features })
+    Ok(Network { module: Box::new(Vit::new(path, &shape, recipe)), features })
 }
 
 /// The recipe with every setting that shapes the network.
@@ -89,8 +89,8 @@ struct Vit {
 }
 
 impl Vit {
-    fn new(path: &nn::Path, shape: VitShape, recipe: &VitRecipe) -> Self {
-        let VitShape { patch, width, depth, .. } = shape;
+    fn new(path: &nn::Path, shape: &VitShape, recipe: &VitRecipe) -> Self {
+        let VitShape { patch, width, depth, .. } = *shape;
         let variable = |path: &nn::Path, name: &str, size: &[i64]| path.var(name, size, Init::Const(0.0));
         let embed = path / "patch_embed" / "proj";
         let norm = |name: &str| LayerNorm::new(&(path / name), width, shape.norm_eps);
@@ -108,7 +108,7 @@ impl Vit {
             registers: (shape.registers > 0).then(|| variable(path, "reg_token", &[1, shape.registers, width])),
             positions: Positions::new(path, before, shape.grid, width),
             pre_norm: shape.pre_norm.then(|| norm("norm_pre")),
-            blocks: (0..depth).map(|block| VitBlock::new(&(path / "blocks" / block), &shape)).collect(),
+            blocks: (0..depth).map(|block| VitBlock::new(&(path / "blocks" / block), shape)).collect(),
             norm: norm("norm"),
             projection: shape.projection.map(|size| variable(&(path / "head"), "weight", &[size, width])),
             pooling: recipe.pooling,

@@ -44,7 +44,8 @@ impl Positions {
 
     fn matrix(&self, size: (i64, i64), device: Device) -> Tensor {
         let mut cached = self.matrix.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, matrix)) = cached.as_ref().filter(|(other, matrix)| *other == size && matrix.device() == device) {
+        if let Some((_, matrix)) = cached.as_ref().filter(|(other, matrix)| *other == size && matrix.device() == device)
+        {
             return matrix.shallow_clone();
         }
         let matrix = tch::no_grad(|| interpolation(self.grid, size).to_device(device));
@@ -56,5 +57,9 @@ impl Positions {
 /// The matrix that interpolates a grid: the images of all unit vectors.
 fn interpolation(grid: i64, (height, width): (i64, i64)) -> Tensor {
     let unit = Tensor::eye(grid * grid, (Kind::Double, Device::Cpu)).view([1, grid * grid, grid, grid]);
-    unit.internal_upsample_bicubic2d_aa([height, width], false, None, None).flatten(2, 3).squeeze_dim(0).tr().contiguous()
+    unit.internal_upsample_bicubic2d_aa([height, width], false, None, None)
+        .flatten(2, 3)
+        .squeeze_dim(0)
+        .tr()
+        .contiguous()
 }

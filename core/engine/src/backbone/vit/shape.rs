@@ -183,7 +183,7 @@ fn layer_scale(recipe: &VitRecipe, found: bool) -> Result<Option<f64>, String> {
         // The file has the values.
         (None, true) => Ok(Some(1.0)),
         (None, false) => Ok(None),
-        (Some(start), false) if start == 0.0 => Ok(None),
+        (Some(0.0), false) => Ok(None),
         (Some(_), true) => Err("has LayerScale, but `backbone.layer_scale` is 0; remove this setting".into()),
         (Some(_), false) => Err("has no LayerScale; remove `backbone.layer_scale`".into()),
     }

@@ -1,11 +1,11 @@
 //! Compares vision transformers with timm, torchvision and open_clip; golden data from `tests/golden/vit.py`.
 
 use super::super::tests::{fill, of_the_network, pixels};
-use super::super::{Compute, Model, init};
+use super::super::{Compute, Model, NamedTensor, init};
 use super::*;
 use crate::data::Layout;
 use curricle_recipe::{EmbeddingRecipe, MlpActivation, NormaliseRecipe, Precision};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tch::{Device, Kind};
 
@@ -30,7 +30,7 @@ fn build(recipe: &VitRecipe) -> Model {
 }
 
 /// Writes the file of a layout: every tensor follows the rule that depends on its name.
-fn write_file(path: &Path, layout: &str, change: impl Fn(&mut BTreeMap<String, Vec<i64>>)) {
+fn write_file(path: &Path, layout: &str, change: impl Fn(&mut TensorSizes)) {
     let bytes = std::fs::read(golden()).unwrap();
     let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
     let mut names = serde_json::from_str(&header.metadata().as_ref().unwrap()[layout]).unwrap();
@@ -160,14 +160,14 @@ fn settings_that_contradict_the_file_are_refused() {
 fn a_file_of_another_network_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights");
-    let refused = |change: &dyn Fn(&mut BTreeMap<String, Vec<i64>>)| {
+    let refused = |change: &dyn Fn(&mut TensorSizes)| {
         write_file(&path, "dinov2", change);
         try_build(&VitRecipe { weights: Some(path.clone()), ..small() }, LAYOUT).unwrap_err().to_string()
     };
     let message = refused(&|names| drop(names.insert("blocks.1.attn.q_norm.weight".into(), vec![16])));
     assert!(message.contains("has a tensor `blocks.1.attn.q_norm.weight`, which `vit_small_16` does not"), "{message}");
     let message = refused(&|names| drop(names.remove("norm.bias")));
-    assert!(message.contains("lacks 1 of the 32 tensors of `vit_small_16`: `norm.bias`"), "{message}");
+    assert!(message.contains("lacks 1 of the 34 tensors of `vit_small_16`: `norm.bias`"), "{message}");
     let message = refused(&|names| names.retain(|name, _| name.contains("norm")));
     assert!(message.contains("has none of a vision transformer such as `vit_small_16`"), "{message}");
 }
@@ -176,9 +176,11 @@ fn a_file_of_another_network_is_refused() {
 fn gradients(model: &Model) -> (Tensor, Vec<(String, Tensor)>) {
     tch::manual_seed(3);
     let loss = (model.forward(&pixels(), true) * Tensor::arange(8, (Kind::Float, Device::Cpu))).sum(Kind::Float);
+    let trained: Vec<_> = model.tensors().into_iter().filter(|named| named.tensor.requires_grad()).collect();
+    trained.iter().for_each(|named| named.tensor.shallow_clone().zero_grad());
     loss.backward();
-    let trained = model.tensors().into_iter().filter(|named| named.tensor.requires_grad());
-    (loss.detach(), trained.map(|named| (named.name, named.tensor.grad())).collect())
+    let gradient = |named: &NamedTensor| (named.name.clone(), named.tensor.grad().copy());
+    (loss.detach(), trained.iter().map(gradient).collect())
 }
 
 #[test]
@@ -259,24 +261,24 @@ fn initial_parameters_are_those_of_timm() {
     assert!(std("cls_token") < 1e-5 && std("reg_token") > 0.0);
     // Uniform on ±1/√192, as of a convolution.
     assert!((std("patch_embed.proj.weight") - 1.0 / (3.0f64 * 192.0).sqrt()).abs() < 1e-3);
-    assert_eq!(std("blocks.1.ls2.gamma"), 0.0);
+    assert!(std("blocks.1.ls2.gamma") < 1e-7);
     assert_eq!(std("blocks.1.attn.qkv.bias"), 0.0);
 }
 
 #[test]
 fn the_named_networks_have_their_published_numbers_of_parameters() {
-    // Of timm's networks of these names with `num_classes=0`.
+    // Of timm's networks of these names with `num_classes=0`, for patches of 14 pixels DINOv2's without LayerScale.
     type Variant = fn(VitRecipe) -> BackboneRecipe;
     let networks: [(Variant, i64, usize); 4] = [
         (BackboneRecipe::VitSmall16, 224, 21_665_664),
         (BackboneRecipe::VitBase16, 224, 85_798_656),
-        (BackboneRecipe::VitSmall14, 518, 22_056_576 - 2 * 12 * 384),
-        (BackboneRecipe::VitBase14, 518, 86_580_480 - 2 * 12 * 768),
+        (BackboneRecipe::VitSmall14, 518, 22_056_192 - 2 * 12 * 384),
+        (BackboneRecipe::VitBase14, 518, 86_579_712 - 2 * 12 * 768),
     ];
     for (variant, side, wanted) in networks {
         let layout = Layout::Images { channels: 3, height: side, width: side };
         let backbone = variant(VitRecipe::default());
-        let model = Model::blank(&backbone, &EmbeddingRecipe { size: 8 }, layout, None).unwrap();
+        let model = Model::blank(&backbone, &EmbeddingRecipe { size: 8 }, layout, None, Device::Cpu).unwrap();
         let count: usize = of_the_network(&model).iter().map(|(_, tensor)| tensor.numel()).sum();
         assert_eq!(count, wanted, "{}", backbone.name());
     }

@@ -70,8 +70,7 @@ impl WeightsFile {
         wanted: &HashMap<String, Tensor>,
         source: impl Fn(&str) -> Option<(String, Tensor)>,
     ) -> Result<WeightsReport> {
-        let mut missing: Vec<&str> =
-            wanted.keys().filter(|name| source(name).is_none()).map(String::as_str).collect();
+        let mut missing: Vec<&str> = wanted.keys().filter(|name| source(name).is_none()).map(String::as_str).collect();
         if !missing.is_empty() {
             missing.sort_unstable();
             return Err(self.wrong(format!(
@@ -156,6 +155,11 @@ fn torchscript(path: &Path) -> Result<BTreeMap<String, Tensor>, tch::TchError> {
     let tensors = curricle_torch::Script::load(path, Device::Cpu)?.tensors()?;
     // Names of attributes have no dots, so tch writes bars.
     Ok(tensors.into_iter().map(|named| (named.name.replace('|', "."), named.tensor.detach())).collect())
+}
+
+/// Whether a file holds pickled tensors or objects, as `torch.save` writes them.
+pub(super) fn is_state_dict(bytes: &[u8]) -> bool {
+    pth::is_zip(bytes) || pth::is_legacy(bytes)
 }
 
 fn is_safetensors(bytes: &[u8]) -> bool {
