@@ -315,7 +315,7 @@ fn an_exported_model_gives_the_same_embeddings_in_python() {
     write_script(&sandbox, "net.pt");
     let mobilenet: &[&str] = &["backbone.name=mobilenet_v2"];
     for (backbone, sets) in
-        [("squeezenet1_1", &[][..]), ("mobilenet_v2", mobilenet), ("vit", VIT), ("script", &[SCRIPT])]
+        [("squeezenet1_1", &[][..]), ("mobilenet_v2", mobilenet), ("vit", VIT), ("script", &[SCRIPT][..])]
     {
         let trained = run(&sandbox, backbone, &[sets, &["train.epochs=1"]].concat());
         let run = path(&trained);

@@ -149,9 +149,9 @@ impl<'f> VitWeights<'f> {
         self.tensors.contains_key(name)
     }
 
-    /// OpenAI's files are TorchScript with these numbers; dictionaries made from them may still have the numbers.
+    /// OpenAI's own files have this number next to the networks.
     fn is_openai(&self) -> bool {
-        self.file.contents.tensors.contains_key("input_resolution") || self.file.is_torchscript
+        self.file.contents.tensors.contains_key("input_resolution")
     }
 
     fn activation(&self, pre_norm: bool) -> Result<MlpActivation> {

@@ -100,6 +100,19 @@ fn every_layout_of_weights_gives_the_features_of_its_publisher() {
 }
 
 #[test]
+fn torchscript_archives_such_as_openais_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, archive) = (folder.path().join("plain"), folder.path().join("archive.pt"));
+    write_file(&plain, "openai_clip", |_| ());
+    let half = |(name, tensor): (String, Tensor)| (name, tensor.to_kind(Kind::Half));
+    let tensors: Vec<_> = Tensor::read_safetensors(&plain).unwrap().into_iter().map(half).collect();
+    Tensor::save_multi(&tensors, &archive).unwrap();
+    let model = try_build(&VitRecipe { weights: Some(archive), ..small() }, LAYOUT).unwrap();
+    assert_eq!(model.weights().unwrap().publisher.as_deref(), Some("OpenAI CLIP"));
+    assert_eq!(model.backbone().vit().unwrap().activation, Some(MlpActivation::QuickGelu));
+}
+
+#[test]
 fn what_a_file_leaves_over_is_reported() {
     let left = |layout, recipe| pretrained(layout, recipe).unwrap().weights().unwrap().left_over.clone();
     assert_eq!(left("deit_distilled", small()).len(), 4, "two classifiers");

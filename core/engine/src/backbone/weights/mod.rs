@@ -45,17 +45,15 @@ pub(super) fn load(file: &WeightsFile, network: &str, wanted: &HashMap<String, T
 pub(super) struct WeightsFile {
     path: PathBuf,
     sha256: String,
-    /// Whether it is a TorchScript archive.
-    pub is_torchscript: bool,
     pub contents: FileContents,
 }
 
 impl WeightsFile {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-        let (contents, is_torchscript) = read(path, &bytes).map_err(|message| Error::format(path, message))?;
+        let contents = read(path, &bytes).map_err(|message| Error::format(path, message))?;
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { path: path.to_path_buf(), sha256, is_torchscript, contents })
+        Ok(Self { path: path.to_path_buf(), sha256, contents })
     }
 
     /// An error about this file.
@@ -130,21 +128,20 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// Detects the format from the contents, because file names are unreliable. The second value is whether it is
-/// TorchScript.
-fn read(path: &Path, bytes: &[u8]) -> Result<(FileContents, bool), String> {
+/// Detects the format from the contents, because file names are unreliable.
+fn read(path: &Path, bytes: &[u8]) -> Result<FileContents, String> {
     if pth::is_zip(bytes) {
-        Ok((pth::read_zip(bytes)?, false))
+        pth::read_zip(bytes)
     } else if pth::is_legacy(bytes) {
-        Ok((pth::read_legacy(bytes)?, false))
+        pth::read_legacy(bytes)
     } else if bytes.starts_with(b"PK") {
         let tensors = torchscript(path).map_err(|e| {
             format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
         })?;
-        Ok((FileContents { tensors, objects: Vec::new() }, true))
+        Ok(FileContents { tensors, objects: Vec::new() })
     } else if is_safetensors(bytes) {
         let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
-        Ok((FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() }, false))
+        Ok(FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else {
         Err("is neither a PyTorch file (`.pth`), a safetensors file nor a tch file (`.ot`)".into())
     }
