@@ -89,6 +89,31 @@ fn training_on_the_stand_in_device_equals_training_on_the_cpu() {
     assert_eq!(on("cpu"), on("cuda"));
 }
 
+#[test]
+fn a_vision_transformer_trains_on_cuda_as_on_the_cpu_without_synchronisation() {
+    let sandbox = Sandbox::new();
+    sandbox.write_images("images", 8, 6);
+    let vit = "name = \"vit_small_16\"\npatch = 8\nwidth = 32\ndepth = 2\nheads = 2\nregisters = 1\nlayer_scale = 0.1\n\
+               checkpointing = true\nlayer_decay = 0.8";
+    let recipe = images_recipe("ms", "uniform").replace("name = \"mobilenet_v2\"", vit).replace("bf16", "f32");
+    sandbox.write("vit.toml", recipe);
+    let on = |device: &str, sets: &[&str]| {
+        let out = format!("{device}-{}", sets.len());
+        let mut args = vec!["run", "vit.toml", "--device", device, "--threads", "1", "--json", "--out", &out];
+        args.extend(["--set", "train.log_every=1000", "--set", "eval.cluster=never"]);
+        sets.iter().for_each(|set| args.extend(["--set", set]));
+        on_fakecuda(&sandbox, &args).assert().success()
+    };
+    let (on_cpu, on_cuda) = (on("cpu", &[]), on("cuda", &[]));
+    assert_eq!(on_cpu.json()["final_loss"], on_cuda.json()["final_loss"]);
+    let fewer = on("cuda", &["sampler.classes=4"]);
+    for name in ["syncs", "items"] {
+        let count = |done: &Assert| counter(&done.stderr_text(), name);
+        assert_eq!(count(&on_cuda), count(&fewer), "{name}: none for each step");
+    }
+    on("cuda", &["train.precision=bf16", "backbone.drop_path=0.2"]);
+}
+
 /// Training on images with a network in bf16; 24 training images.
 fn images_recipe(loss: &str, weights: &str) -> String {
     format!(

@@ -33,17 +33,29 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
             "the warm-up lasts as long as training, so the full learning rate is never reached",
         );
     }
-    if let Some(vision) = recipe.backbone.vision() {
-        let head = recipe.train.head_epochs;
-        if vision.frozen && vision.weights.is_none() {
-            note("backbone.frozen", "the backbone stays randomly initialised; set `backbone.weights`");
-        } else if vision.frozen_norm && vision.weights.is_none() {
-            note("backbone.frozen_norm", "batch norm keeps its initial statistics; set `backbone.weights`");
+    let (backbone, head) = (&recipe.backbone, recipe.train.head_epochs);
+    let frozen_norm = backbone.vision().is_some_and(|vision| vision.frozen_norm);
+    let random = backbone.weights().is_none() && backbone.torchscript().is_none();
+    if backbone.frozen() && random {
+        note("backbone.frozen", "the backbone stays randomly initialised; set `backbone.weights`");
+    } else if frozen_norm && random {
+        note("backbone.frozen_norm", "batch norm keeps its initial statistics; set `backbone.weights`");
+    }
+    if backbone.frozen() && head > 0 {
+        note("train.head_epochs", "has no effect: with `backbone.frozen`, only the head is trained");
+    } else if backbone.takes_colour_images() && head > 0 && head >= epochs {
+        note("train.head_epochs", "the backbone is never trained; `backbone.frozen = true` does the same faster");
+    }
+    if let Some(vit) = backbone.vit().filter(|vit| vit.frozen) {
+        let without_effect = "has no effect: with `backbone.frozen`, the backbone is not trained";
+        if vit.drop_path > 0.0 {
+            note("backbone.drop_path", without_effect);
         }
-        if vision.frozen && head > 0 {
-            note("train.head_epochs", "has no effect: with `backbone.frozen`, only the head is trained");
-        } else if head > 0 && head >= epochs {
-            note("train.head_epochs", "the backbone is never trained; `backbone.frozen = true` does the same faster");
+        if vit.layer_decay < 1.0 {
+            note("backbone.layer_decay", without_effect);
+        }
+        if vit.checkpointing {
+            note("backbone.checkpointing", without_effect);
         }
     }
     if recipe.train.clip_norm == Some(0.0) {

@@ -40,6 +40,11 @@ pub trait Catalogue: Clone {
     /// learning-rate scale of each parameter group that the loss declares.
     fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>>;
 
+    /// SHA-256 of a file that is part of a recipe's identity; `None` if it cannot be read here.
+    fn file_hash(&self, _path: &Path) -> Option<String> {
+        None
+    }
+
     /// Settings that components and networks accept but advise against.
     fn advise(&self, written: Written) -> Vec<Problem>;
 }

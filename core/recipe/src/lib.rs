@@ -50,9 +50,9 @@ pub use schema::Schema;
 pub use settings::{
     BackboneRecipe, ClusterWhen, ComponentRecipe, CropRecipe, CsvRecipe, CustomNormalise, DataRecipe, EmbeddingRecipe,
     EvalNetwork, EvalOn, EvalRecipe, FeaturesRecipe, FolderRecipe, GroupRecipe, ImagesRecipe, Interpolation,
-    JitterRecipe, ListLabels, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile, PluginsRecipe,
-    PoolingRecipe, Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe, TrackRecipe,
-    TrainRecipe, UnknownLabels, VisionRecipe,
+    JitterRecipe, ListLabels, MlpActivation, NoiseRecipe, NormaliseRecipe, OnBadImage, OptimizerRecipe, PluginFile,
+    PluginsRecipe, PoolingRecipe, Precision, PublishedRecipe, Recipe, ScheduleRecipe, SplitRecipe, StrokesRecipe,
+    TokenPooling, TorchscriptRecipe, TrackRecipe, TrainRecipe, UnknownLabels, VisionRecipe, VitRecipe,
 };
 pub use source::{Origin, Place, Source};
 pub use suggest::{help as suggestion, nearest};

@@ -85,6 +85,11 @@ impl<C: Catalogue> Draft<C> {
         });
         Problems::check(problems)?;
         fill_in_scales(&mut tree, lr_scales);
+        if let Some(script) = recipe.backbone.torchscript().filter(|script| script.sha256.is_none())
+            && let Some(hash) = catalogue.file_hash(&script.path)
+        {
+            tree.set("backbone.sha256", Node { value: Value::String(hash), origin: Origin::Default });
+        }
         let recipe = typed(&tree)?;
         let written = Written { recipe: &recipe, tree: &tree };
         let mut warnings = advice(written);

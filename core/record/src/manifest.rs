@@ -42,6 +42,10 @@ pub struct Manifest {
     /// Hash of the recipe without its seed and the contents of its plugins.
     #[serde(default)]
     pub recipe_hash_without_plugins: String,
+    /// The settings of the backbone as built: with what its pretrained weights decided, such as the pixel
+    /// normalisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backbone: Option<serde_json::Value>,
     /// Where the backbone's pretrained weights came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsReport>,
@@ -96,6 +100,9 @@ pub struct WeightsReport {
     /// a larger network.
     #[serde(default)]
     pub left_over_inside: usize,
+    /// Whose parameter names the file has, where several are known, such as `DINOv2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
 }
 
 impl WeightsReport {
@@ -112,7 +119,8 @@ impl WeightsReport {
             count if count <= SHOWN => format!("unused: {}", modules.join(", ")),
             count => format!("unused: {} and {} more", modules[..SHOWN].join(", "), count - SHOWN),
         };
-        format!("weights `{}`: all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
+        let names = self.publisher.as_ref().map(|publisher| format!("names of {publisher}, ")).unwrap_or_default();
+        format!("weights `{}`: {names}all {} tensors matched{below}; {rest}", self.path.display(), self.matched)
     }
 }
 

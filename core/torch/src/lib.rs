@@ -1,14 +1,16 @@
 //! The parts of libtorch that curricle needs and tch does not offer: autocast, pinned memory without
-//! warnings, optimiser steps on all parameters in one call, CUDA flags, the graph of autograd, and the state that a call may
-//! leave changed.
+//! warnings, optimiser steps on all parameters in one call, CUDA flags, the graph of autograd, the state that a call
+//! may leave changed, gradient checkpointing, and TorchScript modules with all their tensors.
 //!
-//! `shim.cpp` calls libtorch; the modules here make it safe. Tensors cross as `at::Tensor *`, as they
+//! The C++ files call libtorch; the modules here make it safe. Tensors cross as `at::Tensor *`, as they
 //! do between tch and torch-sys.
 
 mod autocast;
 mod ffi;
 mod graph;
 mod memory;
+mod recompute;
+mod script;
 mod surroundings;
 mod switches;
 mod update;
@@ -16,6 +18,8 @@ mod update;
 pub use autocast::Autocast;
 pub use graph::depends;
 pub use memory::pin;
+pub use recompute::recompute;
+pub use script::{Script, ScriptTensor};
 pub use surroundings::Surroundings;
 pub use switches::{set_deterministic, set_tf32};
 pub use update::{Adam, Sgd, lerp, norm, scale, take_gradient, unscale};

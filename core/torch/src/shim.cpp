@@ -3,6 +3,8 @@
 // Tensors cross as `at::Tensor *`, as in torch-sys, borrowed in and owned out. Every function returns null or,
 // on failure, libtorch's message in memory from malloc.
 
+#include "guarded.h"
+
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
@@ -16,27 +18,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
-#include <cstring>
-#include <exception>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace {
-
-template <typename Work> char *guarded(Work work) {
-  try {
-    work();
-    return nullptr;
-  } catch (const c10::Error &error) {
-    return strdup(error.what_without_backtrace());
-  } catch (const std::exception &error) {
-    return strdup(error.what());
-  } catch (...) {
-    return strdup("an unknown C++ exception");
-  }
-}
 
 std::vector<at::Tensor> list(at::Tensor *const *tensors, size_t count) {
   std::vector<at::Tensor> result;

@@ -1,11 +1,17 @@
 //! Model export: TorchScript, and tensors under their original names.
 
+use super::torchscript::ScriptModule;
 use super::{BACKBONE, Model};
 use crate::{Error, Result};
 use curricle_record::files;
 use curricle_sdk::guard;
 use std::path::Path;
 use tch::{CModule, Device, Kind, Tensor};
+
+/// What follows the normalisation, as `Model::embedded` computes it.
+const EMBEDDED: &str = "    x = torch.linear(self.backbone(x), self.weight, self.bias)
+    return x / torch.clamp_min(torch.norm(x, 2, [1], True), 1e-12)
+";
 
 impl Model {
     /// Unit-norm embeddings of images in [0, 1] (f32, RGB), or of features.
@@ -24,6 +30,12 @@ impl Model {
         self.variables.freeze();
         let _no_grad = tch::no_grad_guard();
         let traced = |source| Error::Torch { during: "writing TorchScript", source };
+        if let Some(module) = &self.script {
+            let bytes = bytes_written_by(|temporary| {
+                self.save_around(module, temporary).map_err(|error| traced(error.into()))
+            })?;
+            return Ok(files::write(path, &bytes)?);
+        }
         let module = guard(|| {
             let shape: Vec<i64> = [2].iter().chain(example).copied().collect();
             let example = Tensor::full(shape, 0.5, (Kind::Float, Device::Cpu));
@@ -33,6 +45,15 @@ impl Model {
         .map_err(traced)?;
         let bytes = bytes_written_by(|temporary| module.save(temporary).map_err(|e| traced(e.into())))?;
         Ok(files::write(path, &bytes)?)
+    }
+
+    /// Writes a module that has another one in it, which tracing cannot inline.
+    fn save_around(&self, module: &ScriptModule, path: &Path) -> Result<(), tch::TchError> {
+        let source = self.normalise.source() + EMBEDDED;
+        let mut tensors = self.normalise.tensors();
+        tensors.push(("weight", &self.embedding.ws));
+        tensors.extend(self.embedding.bs.as_ref().map(|bias| ("bias", bias)));
+        module.with(|script| script.save_around(&source, &tensors, path))
     }
 
     /// All tensors, those of the backbone under their original names.

@@ -1,12 +1,20 @@
 //! The names by which `[groups]` can refer to a network's parameters.
 
-use curricle_recipe::nearest;
+use super::{BACKBONE, vit};
+use curricle_recipe::{BackboneRecipe, nearest};
 use std::collections::BTreeSet;
 
 /// Every prefix by which tensors with these names can be grouped.
 pub(crate) fn parameter_groups<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<String> {
     let of = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
     names.flat_map(of).map(str::to_string).collect()
+}
+
+/// The factor of layer-wise decay on the learning rate of a tensor, and the group it holds for; `None` without
+/// decay.
+pub(crate) fn layer_decay<'n>(backbone: &BackboneRecipe, name: &'n str) -> Option<(&'n str, f64)> {
+    let (part, factor) = vit::decay(backbone, name.strip_prefix(BACKBONE)?)?;
+    Some((&name[..BACKBONE.len() + part.len()], factor))
 }
 
 /// Suggests known groups for an unknown one.

@@ -17,13 +17,24 @@ pub(super) enum Scheme {
     Default,
     /// Normal with variance 2/fan_out, biases 0: torchvision's default for networks with ReLU.
     KaimingFanOut,
+    /// Normal with standard deviation 0.02, biases 0, and PyTorch's default for the patch embedding: as in timm.
+    Transformer,
 }
+
+/// Standard deviation of a vision transformer's initial tokens, as in timm; other tensors that are not weights of
+/// layers have 0.02.
+const TOKEN_STD: f64 = 1e-6;
 
 /// Draws every weight of two or more dimensions whose name starts with `prefix`, and its bias. Other
 /// tensors (batch norm) keep the constants their layers set.
 pub(super) fn draw(variables: &HashMap<String, Tensor>, prefix: &str, scheme: Scheme, seed: u64) {
     for (name, weight) in variables.iter().filter(|(name, _)| name.starts_with(prefix)) {
         let size = weight.size();
+        if scheme == Scheme::Transformer && matches!(size.len(), 2 | 3) {
+            let is_token = name.ends_with("cls_token") || name.ends_with("reg_token");
+            fill(weight, name, seed, normal(if is_token { TOKEN_STD } else { 0.02 }));
+            continue;
+        }
         let Some(layer) = name.strip_suffix("weight").filter(|_| size.len() >= 2) else { continue };
         if scheme == Scheme::KaimingFanOut {
             let fan_out = size[0] * size[2..].iter().product::<i64>();

@@ -16,16 +16,19 @@ mod resnet;
 mod squeezenet1_1;
 #[cfg(test)]
 mod tests;
+mod torchscript;
+mod vit;
 mod weights;
 
 pub use compute::Compute;
-pub(crate) use groups::{parameter_groups, suggest_group};
+pub(crate) use groups::{layer_decay, parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
-pub(crate) use network::smallest_image;
+pub(crate) use network::{ImageSize, image_size};
+pub(crate) use torchscript::script_hash;
 
 use crate::data::{Inputs, Layout, View};
 use crate::{Error, Result};
-use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
+use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe, VitRecipe};
 use curricle_record::WeightsReport;
 use curricle_sdk::guard;
 use init::Scheme;
@@ -34,6 +37,9 @@ use normalise::Normalise;
 use std::collections::HashMap;
 use tch::nn::{self, Module, ModuleT};
 use tch::{Device, Kind, Tensor};
+use torchscript::ScriptModule;
+use vit::{TensorSizes, VitWeights};
+use weights::WeightsFile;
 
 /// Name prefix of the backbone's tensors.
 const BACKBONE: &str = "backbone.";
@@ -48,6 +54,10 @@ pub struct Model {
     compute: Compute,
     takes_images: bool,
     backbone_frozen: bool,
+    /// The module of a `torchscript` backbone.
+    script: Option<ScriptModule>,
+    /// The backbone's settings, complete and without its pretrained weights.
+    recipe: BackboneRecipe,
     weights: Option<WeightsReport>,
 }
 
@@ -70,24 +80,56 @@ impl Model {
         seed: u64,
         device: Device,
     ) -> Result<Self> {
-        let mut model = Self::blank(backbone, embedding, layout)?;
-        let tensors = model.variables.variables();
-        init::draw(&tensors, "embedding.", Scheme::Default, seed);
-        let pretrained = backbone.vision().and_then(|vision| vision.weights.as_deref());
-        match pretrained {
-            Some(path) => {
-                let wanted = tensors.iter().filter_map(|(name, tensor)| {
-                    Some((name.strip_prefix(BACKBONE)?.to_string(), tensor.shallow_clone()))
-                });
-                model.weights = Some(weights::load(path, backbone.name(), &wanted.collect::<HashMap<_, _>>())?);
+        let file = backbone.weights().map(WeightsFile::read).transpose()?;
+        let mut model = match (&file, backbone.vit()) {
+            (Some(file), Some(vit)) => Self::transformer(file, backbone, vit, embedding, layout)?,
+            (Some(file), None) => {
+                let mut model = Self::blank(backbone, embedding, layout, None, device)?;
+                model.weights = Some(weights::load(file, backbone.name(), &model.backbone_tensors())?);
+                model
             }
-            None => {
-                let scheme = if backbone.vision().is_some() { Scheme::KaimingFanOut } else { Scheme::Default };
-                init::draw(&tensors, BACKBONE, scheme, seed);
+            (None, _) if backbone.torchscript().is_some() => Self::blank(backbone, embedding, layout, None, device)?,
+            (None, _) => {
+                let model = Self::blank(backbone, embedding, layout, None, device)?;
+                let scheme = match backbone {
+                    _ if backbone.vit().is_some() => Scheme::Transformer,
+                    _ if backbone.vision().is_some() => Scheme::KaimingFanOut,
+                    _ => Scheme::Default,
+                };
+                init::draw(&model.variables.variables(), BACKBONE, scheme, seed);
+                model
             }
-        }
+        };
+        init::draw(&model.variables.variables(), "embedding.", Scheme::Default, seed);
         model.move_to(device);
         Ok(model)
+    }
+
+    /// A vision transformer with pretrained weights, which decide about parts of the network.
+    fn transformer(
+        file: &WeightsFile,
+        backbone: &BackboneRecipe,
+        vit: &VitRecipe,
+        embedding: &EmbeddingRecipe,
+        layout: Layout,
+    ) -> Result<Self> {
+        let network = backbone.name();
+        let source = VitWeights::recognise(file, network)?;
+        let mut complete = backbone.clone();
+        if let Some(settings) = complete.vit_mut() {
+            *settings = source.complete(network, vit)?;
+        }
+        let mut model = Self::blank(&complete, embedding, layout, Some(&source.sizes()), Device::Cpu)?;
+        let report = file.copy(network, &model.backbone_tensors(), |name| source.get(name))?;
+        let (prefix, publisher) = (source.prefix().to_string(), Some(source.publisher().to_string()));
+        model.weights = Some(WeightsReport { prefix, publisher, ..report });
+        Ok(model)
+    }
+
+    /// The backbone's tensors under their own names.
+    fn backbone_tensors(&self) -> HashMap<String, Tensor> {
+        let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix(BACKBONE)?.to_string(), tensor));
+        self.variables.variables().into_iter().filter_map(own).collect()
     }
 
     /// Builds a model and copies saved tensors into it, by name.
@@ -98,7 +140,8 @@ impl Model {
         tensors: &HashMap<String, Tensor>,
         device: Device,
     ) -> Result<Self> {
-        let mut model = Self::blank(backbone, embedding, layout)?;
+        let sizes = tensors.iter().filter_map(|(name, tensor)| own_size(name, tensor)).collect();
+        let mut model = Self::blank(backbone, embedding, layout, Some(&sizes), device)?;
         let _no_grad = tch::no_grad_guard();
         for NamedTensor { name, mut tensor } in model.tensors() {
             let saved = tensors.get(&name).ok_or_else(|| Error::MissingTensor(name.clone()))?;
@@ -112,20 +155,54 @@ impl Model {
         Ok(model)
     }
 
-    /// A model on the CPU with uninitialised parameters.
-    fn blank(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe, layout: Layout) -> Result<Self> {
+    /// A model on the CPU with uninitialised parameters. Sizes of tensors, if given, decide what settings leave
+    /// open. A TorchScript module has the parameters of its file and is on the device.
+    fn blank(
+        backbone: &BackboneRecipe,
+        embedding: &EmbeddingRecipe,
+        layout: Layout,
+        sizes: Option<&TensorSizes>,
+        device: Device,
+    ) -> Result<Self> {
         let variables = nn::VarStore::new(Device::Cpu);
-        let Network { module, features } = network::build(backbone, layout, &(variables.root() / "backbone"))?;
+        let path = variables.root() / "backbone";
+        let mut script = None;
+        let Network { module, features } = match (backbone, layout) {
+            (BackboneRecipe::Torchscript(recipe), Layout::Images { height, width, .. }) => {
+                let (network, module) = torchscript::build(recipe, (height, width), &path, device)?;
+                script = Some(module);
+                network
+            }
+            _ => network::build(backbone, layout, sizes, &path)?,
+        };
         let config = nn::LinearConfig { ws_init: nn::Init::Const(0.0), ..Default::default() };
         let embedding = nn::linear(variables.root() / "embedding", features, embedding.size, config);
-        let normalise = match backbone.vision() {
-            Some(_) => Normalise::new(&normalisation(backbone)),
+        let mut recipe = backbone.without_weights(normalisation(backbone));
+        let normalise = match recipe.normalise() {
+            Some(normalise) => Normalise::new(normalise),
             None => Normalise::Symmetric,
         };
-        let takes_images = matches!(layout, Layout::Images { .. });
-        let compute = Compute::default();
-        let (backbone_frozen, weights) = (false, None);
-        Ok(Self { variables, network: module, embedding, normalise, compute, takes_images, backbone_frozen, weights })
+        if let BackboneRecipe::Torchscript(script) = &mut recipe {
+            torchscript::check_hash(script)?;
+        }
+        let name = recipe.name();
+        if let Some(vit) = recipe.vit_mut() {
+            let sizes =
+                variables.variables().into_iter().filter_map(|(name, tensor)| own_size(&name, &tensor)).collect();
+            *vit = vit::complete(name, vit, &sizes);
+        }
+        Ok(Self {
+            variables,
+            network: module,
+            embedding,
+            normalise,
+            compute: Compute::default(),
+            takes_images: matches!(layout, Layout::Images { .. }),
+            backbone_frozen: false,
+            script,
+            recipe,
+            weights: None,
+        })
     }
 
     fn move_to(&mut self, device: Device) {
@@ -236,6 +313,11 @@ impl Model {
         self.variables.device()
     }
 
+    /// The backbone's settings: complete, with what its pretrained weights decided, and without their file.
+    pub fn backbone(&self) -> &BackboneRecipe {
+        &self.recipe
+    }
+
     /// The report on the pretrained weights, if any.
     pub fn weights(&self) -> Option<&WeightsReport> {
         self.weights.as_ref()
@@ -250,20 +332,35 @@ impl Model {
     }
 }
 
-/// The names of all tensors in a model of this recipe.
+/// The names of all tensors that a model of this recipe may have.
 pub(crate) fn tensor_names(backbone: &BackboneRecipe, embedding: &EmbeddingRecipe) -> Result<Vec<String>> {
+    if let Some(script) = backbone.torchscript() {
+        let own = torchscript::names(&script.path)?.into_iter().map(|name| format!("{BACKBONE}{name}"));
+        return Ok(own.chain(["embedding.weight".into(), "embedding.bias".into()]).collect());
+    }
     let layout = match backbone {
         BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => Layout::Features { size: 1 },
         _ => Layout::Images { channels: 3, height: 64, width: 64 },
     };
-    Ok(Model::blank(backbone, embedding, layout)?.tensors().into_iter().map(|named| named.name).collect())
+    let mut backbone = backbone.clone();
+    let has_file = backbone.weights().is_some();
+    if let Some(vit) = backbone.vit_mut().filter(|_| has_file) {
+        *vit = vit::with_all_parts(vit);
+    }
+    let model = Model::blank(&backbone, embedding, layout, None, Device::Cpu)?;
+    Ok(model.tensors().into_iter().map(|named| named.name).collect())
+}
+
+/// A tensor's name in the backbone and its size; `None` if it is not in the backbone.
+fn own_size(name: &str, tensor: &Tensor) -> Option<(String, Vec<i64>)> {
+    Some((name.strip_prefix(BACKBONE)?.to_string(), tensor.size()))
 }
 
 /// The pixel normalisation: as set in the recipe, or as the backbone's usual weights expect.
 pub fn normalisation(backbone: &BackboneRecipe) -> NormaliseRecipe {
-    let Some(vision) = backbone.vision() else { return NormaliseRecipe::Symmetric };
-    vision.normalise.clone().unwrap_or(match backbone {
-        BackboneRecipe::BnInception(_) if vision.weights.is_some() => NormaliseRecipe::CaffeBgr,
-        _ => NormaliseRecipe::Imagenet,
+    backbone.normalise().cloned().unwrap_or(match backbone {
+        BackboneRecipe::BnInception(vision) if vision.weights.is_some() => NormaliseRecipe::CaffeBgr,
+        _ if backbone.takes_colour_images() => NormaliseRecipe::Imagenet,
+        _ => NormaliseRecipe::Symmetric,
     })
 }

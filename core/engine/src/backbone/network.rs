@@ -2,6 +2,7 @@
 
 use super::layers::Scope;
 use super::resnet::Depth;
+use super::vit::{self, TensorSizes};
 use super::{bn_inception, conv4, efficientnet_b0, mlp, mobilenet_v2, resnet, squeezenet1_1};
 use crate::data::Layout;
 use crate::{Error, Result};
@@ -18,9 +19,15 @@ pub(super) struct Network {
     pub features: i64,
 }
 
-pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) -> Result<Network> {
+/// Builds a network. Sizes of tensors, if given, decide what the settings of a vision transformer leave open.
+pub(super) fn build(
+    recipe: &BackboneRecipe,
+    layout: Layout,
+    sizes: Option<&TensorSizes>,
+    path: &nn::Path,
+) -> Result<Network> {
     let name = recipe.name();
-    let (smallest, channels) = match (recipe, layout) {
+    let (sides, channels) = match (recipe, layout) {
         (BackboneRecipe::Linear, Layout::Features { size }) => {
             return Ok(Network { module: Box::new(nn::func_t(|x, _| x.shallow_clone())), features: size });
         }
@@ -28,15 +35,14 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
             return Ok(mlp::build(path, size, hidden, *dropout));
         }
         (_, Layout::Features { .. }) => return Err(wrong_inputs(name, layout)),
-        (_, Layout::Images { channels, height, width }) => (height.min(width), channels),
+        (_, Layout::Images { channels, height, width }) => ([height, width], channels),
     };
-    if let Some(needed) = smallest_image(recipe).filter(|needed| smallest < *needed) {
-        return Err(Error::Usage(format!(
-            "backbone `{name}` needs images of at least {needed} pixels, not {smallest}, because it halves them \
-             repeatedly"
-        )));
+    let needed = image_size(recipe);
+    let wrong = |side: &i64| needed.is_some_and(|needed| needed.fitting(*side) != *side);
+    if let (Some(side), Some(needed)) = (sides.into_iter().find(wrong), needed) {
+        return Err(Error::Usage(format!("backbone `{name}` needs images of {needed}, not {side}")));
     }
-    if recipe.vision().is_some() && !matches!(channels, 1 | 3) {
+    if recipe.takes_colour_images() && !matches!(channels, 1 | 3) {
         return Err(Error::Usage(format!("backbone `{name}` needs images with 1 or 3 channels, not {channels}")));
     }
     Ok(match recipe {
@@ -47,17 +53,54 @@ pub(super) fn build(recipe: &BackboneRecipe, layout: Layout, path: &nn::Path) ->
         BackboneRecipe::EfficientnetB0(v) => vision(v, path, efficientnet_b0::build, efficientnet_b0::FEATURES),
         BackboneRecipe::BnInception(v) => vision(v, path, bn_inception::build, bn_inception::FEATURES),
         BackboneRecipe::Squeezenet11(v) => vision(v, path, squeezenet1_1::build, squeezenet1_1::FEATURES),
+        BackboneRecipe::VitSmall16(v)
+        | BackboneRecipe::VitBase16(v)
+        | BackboneRecipe::VitSmall14(v)
+        | BackboneRecipe::VitBase14(v) => vit::build(name, v, sides[0], sizes, path)?,
         BackboneRecipe::Conv4 { width } => conv4::build(path, channels, *width),
-        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => return Err(wrong_inputs(name, layout)),
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } | BackboneRecipe::Torchscript(_) => {
+            return Err(wrong_inputs(name, layout));
+        }
     })
 }
 
-/// Width and height that images must have for the network; `None` if it takes features.
-pub(crate) fn smallest_image(recipe: &BackboneRecipe) -> Option<i64> {
+/// The width and height that images must have for a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImageSize {
+    /// At least so many pixels, because it halves them repeatedly.
+    AtLeast(i64),
+    /// A multiple of the patch size.
+    MultipleOf(i64),
+}
+
+impl ImageSize {
+    /// The nearest size that the network takes.
+    pub(crate) fn fitting(self, size: i64) -> i64 {
+        match self {
+            Self::AtLeast(smallest) => size.max(smallest),
+            Self::MultipleOf(patch) => ((size + patch / 2) / patch).max(1) * patch,
+        }
+    }
+}
+
+impl std::fmt::Display for ImageSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::AtLeast(smallest) => write!(f, "at least {smallest} pixels"),
+            Self::MultipleOf(patch) => write!(f, "a multiple of {patch} pixels, its patch size"),
+        }
+    }
+}
+
+/// The image size that a network needs; `None` if it takes features or if only the network knows.
+pub(crate) fn image_size(recipe: &BackboneRecipe) -> Option<ImageSize> {
     match recipe {
-        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } => None,
-        BackboneRecipe::Conv4 { .. } => Some(conv4::SMALLEST_IMAGE),
-        _ => Some(SMALLEST_IMAGE),
+        // A trial image shows whether a module takes a size.
+        BackboneRecipe::Linear | BackboneRecipe::Mlp { .. } | BackboneRecipe::Torchscript(_) => None,
+        BackboneRecipe::Conv4 { .. } => Some(ImageSize::AtLeast(conv4::SMALLEST_IMAGE)),
+        _ => Some(recipe.vit().map_or(ImageSize::AtLeast(SMALLEST_IMAGE), |vit| {
+            ImageSize::MultipleOf(vit::patch_size(recipe.name(), vit))
+        })),
     }
 }
 

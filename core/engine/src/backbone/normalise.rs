@@ -55,6 +55,27 @@ impl Normalise {
     }
 }
 
+impl Normalise {
+    /// The beginning of a TorchScript method that normalises images in [0, 1] to `x`; [`Self::tensors`] are its
+    /// attributes.
+    pub(super) fn source(&self) -> String {
+        let normalised = match self {
+            Self::Symmetric => "images * 2.0 - 1.0",
+            Self::Channels { bgr: false, .. } => "images * self.scale + self.shift",
+            Self::Channels { bgr: true, .. } => "torch.flip(images, [1]) * self.scale + self.shift",
+        };
+        format!("def forward(self, images):\n    x = {normalised}\n")
+    }
+
+    /// The attributes of [`Self::source`].
+    pub(super) fn tensors(&self) -> Vec<(&'static str, &Tensor)> {
+        match self {
+            Self::Symmetric => Vec::new(),
+            Self::Channels { scale, shift, .. } => vec![("scale", scale), ("shift", shift)],
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

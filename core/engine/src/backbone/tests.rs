@@ -41,10 +41,11 @@ fn numbers(name: &str, count: i64) -> Vec<f64> {
     (0..count).map(number).collect()
 }
 
-fn fill(tensor: &Tensor, name: &str) {
+pub(super) fn fill(tensor: &Tensor, name: &str) {
     let size = tensor.size();
-    let bound = (6.0 / size[1..].iter().product::<i64>() as f64).sqrt();
+    let bound = (6.0 / size.iter().skip(1).product::<i64>() as f64).sqrt();
     let value = |u: f64| match size.len() {
+        0 => 0.2 * (u - 0.5),
         1 if name.ends_with("running_var") || name.ends_with("weight") => 0.5 + u,
         1 => 0.2 * (u - 0.5),
         _ => (2.0 * u - 1.0) * bound,
@@ -53,12 +54,12 @@ fn fill(tensor: &Tensor, name: &str) {
     tch::no_grad(|| tensor.shallow_clone().copy_(&Tensor::from_slice(&values).view_as(tensor)));
 }
 
-fn pixels() -> Tensor {
+pub(super) fn pixels() -> Tensor {
     let pixels: Vec<u8> = numbers("pictures", 2 * 3 * 64 * 96).into_iter().map(|u| (u * 256.0) as u8).collect();
     Tensor::from_slice(&pixels).view([2, 3, 64, 96])
 }
 
-fn of_the_network(model: &Model) -> Vec<(String, Tensor)> {
+pub(super) fn of_the_network(model: &Model) -> Vec<(String, Tensor)> {
     let own = |named: NamedTensor| Some((named.name.strip_prefix(BACKBONE)?.to_string(), named.tensor));
     model.tensors().into_iter().filter_map(own).collect()
 }

@@ -22,8 +22,8 @@ pub(super) fn missing(written: Written) -> Vec<Problem> {
     if let NoiseRecipe::List { path, .. } = &recipe.noise {
         named.push(("noise.path", path, Wanted::File));
     }
-    let weights = recipe.backbone.vision().and_then(|vision| vision.weights.as_deref());
-    named.extend(weights.map(|weights| ("backbone.weights", weights, Wanted::File)));
+    named.extend(recipe.backbone.torchscript().map(|script| ("backbone.path", script.path.as_path(), Wanted::File)));
+    named.extend(recipe.backbone.weights().map(|weights| ("backbone.weights", weights, Wanted::File)));
     named.into_iter().filter_map(|(setting, path, wanted)| wanted.problem(written, setting, path)).collect()
 }
 

@@ -8,6 +8,7 @@ mod network;
 
 pub use advice::advice;
 
+use crate::backbone;
 use crate::method::{Method, RefusedSettings};
 use crate::registry::{RegisteredComponent, Registry};
 use curricle_recipe::{Catalogue, ComponentSchema, PluginFile, Problem, Refusal, Written};
@@ -78,6 +79,10 @@ impl Catalogue for Registry {
         Examiner { registry: self, files: true }.examine(written)
     }
 
+    fn file_hash(&self, path: &Path) -> Option<String> {
+        backbone::script_hash(path).ok()
+    }
+
     fn advise(&self, written: Written) -> Vec<Problem> {
         match Method::new(written.recipe, self) {
             Ok(method) => advice(written, &method, None),
@@ -106,6 +111,10 @@ impl Catalogue for WithoutFiles {
 
     fn examine(&self, written: Written) -> Result<Vec<(String, f64)>, Vec<Problem>> {
         Examiner { registry: &self.0, files: false }.examine(written)
+    }
+
+    fn file_hash(&self, path: &Path) -> Option<String> {
+        self.0.file_hash(path)
     }
 
     fn advise(&self, written: Written) -> Vec<Problem> {

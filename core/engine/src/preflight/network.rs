@@ -1,9 +1,9 @@
-//! Images that are too small for the network.
+//! Images of a size that the network does not take.
 
-use crate::backbone;
+use crate::backbone::{self, ImageSize};
 use curricle_recipe::{DataRecipe, Problem, Written};
 
-/// The problem with an image size that is too small for the network.
+/// The problem with an image size that the network does not take.
 pub(super) fn problems(written: Written) -> Vec<Problem> {
     let recipe = written.recipe;
     let (path, size) = match &recipe.data {
@@ -11,11 +11,16 @@ pub(super) fn problems(written: Written) -> Vec<Problem> {
         DataRecipe::Features(_) => return Vec::new(),
         _ => ("images.size", recipe.images.size),
     };
-    let Some(needed) = backbone::smallest_image(&recipe.backbone) else { return Vec::new() };
-    if size as i64 >= needed {
+    let Some(needed) = backbone::image_size(&recipe.backbone) else { return Vec::new() };
+    let fitting = needed.fitting(size as i64);
+    if size as i64 == fitting {
         return Vec::new();
     }
     let network = recipe.backbone.name();
-    let message = format!("backbone `{network}` needs images of at least {needed} pixels, but `{path}` is {size}");
-    vec![written.problem(path, message).label("too small for the network").help(format!("set `{path} = {needed}`"))]
+    let message = format!("backbone `{network}` needs images of {needed}, but `{path}` is {size}");
+    let label = match needed {
+        ImageSize::AtLeast(_) => "too small for the network",
+        ImageSize::MultipleOf(_) => "not a multiple of the patch size",
+    };
+    vec![written.problem(path, message).label(label).help(format!("set `{path} = {fitting}`"))]
 }

@@ -1,7 +1,7 @@
 //! Prepares a run: loads the data, applies label noise, builds the model and the trainer.
 
 use super::run_loop::RunOptions;
-use crate::backbone::{Compute, Model, normalisation};
+use crate::backbone::{Compute, Model};
 use crate::data::noise::{self, NoisyLabels, NoisySplit};
 use crate::data::{self, Inputs, Layout, Split, validation};
 use crate::device::memory;
@@ -77,8 +77,8 @@ pub(super) fn prepare<'a>(
             tracing::warn!("`{file}` has more tensors than `{network}` ({count} unused); is it for a larger network?");
         }
     }
-    if recipe.backbone.vision().is_some() {
-        let pixels = serde_json::to_string(&normalisation(&recipe.backbone)).unwrap_or_default();
+    if let Some(normalise) = model.backbone().normalise() {
+        let pixels = serde_json::to_string(normalise).unwrap_or_default();
         tracing::info!("pixel normalisation for `{}`: {pixels}", recipe.backbone.name());
     }
     let initial: Vec<_> = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
@@ -95,7 +95,7 @@ pub(super) fn prepare<'a>(
     let mut set = guard(|| Ok(TrainingSet::new(&training.split, device))).map_err(moved("moving the training set"))?;
     test.inputs = guard(|| Ok(test.inputs.to_device(device))).map_err(moved("moving the test set"))?;
     let mut test_inputs = test.inputs.share();
-    if recipe.backbone.vision().is_some_and(|vision| vision.frozen) {
+    if recipe.backbone.frozen() {
         model.freeze();
         let started = Instant::now();
         set.inputs = model.precompute(&set.inputs, recipe.eval.batch_size)?;
@@ -123,6 +123,7 @@ pub(super) fn prepare<'a>(
             .map(|p| PluginHash { path: p.path.clone(), sha256: p.sha256.clone() })
             .collect(),
         recipe_hash_without_plugins: experiment.hash_without_plugins(),
+        backbone: serde_json::to_value(model.backbone()).ok(),
         weights: model.weights().cloned(),
         conditions,
         skipped_files: dataset.skipped,
@@ -150,7 +151,7 @@ fn embed_initially(recipe: &Recipe, inputs: &Inputs, seed: u64, device: Device) 
 fn average(recipe: &Recipe, model: &Model, layout: Layout, compute: Compute, decay: f64) -> Result<Ema> {
     let tensors = model.tensors().into_iter().map(|named| (named.name, named.tensor)).collect();
     let mut copy = caught("building the network's moving average", || {
-        Model::restore(&recipe.backbone, &recipe.embedding, layout, &tensors, model.device())
+        Model::restore(model.backbone(), &recipe.embedding, layout, &tensors, model.device())
     })?;
     copy.set_compute(compute);
     Ok(Ema::new(copy, model, decay))

@@ -88,7 +88,7 @@ impl SavedModel {
         };
         let own = |(name, tensor): (String, Tensor)| Some((name.strip_prefix(prefix)?.to_string(), tensor));
         let settings = ModelSettings {
-            backbone: without_weights(&recipe.backbone),
+            backbone: built(folder, &recipe)?,
             embedding: recipe.embedding.clone(),
             images: recipe.images.clone(),
         };
@@ -192,13 +192,13 @@ fn check_unchanged(folder: &RunFolder, model: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same backbone without its file of pretrained weights, which may no longer exist.
-fn without_weights(backbone: &BackboneRecipe) -> BackboneRecipe {
-    let normalise = normalisation(backbone);
-    let mut backbone = backbone.clone();
-    if let Some(vision) = backbone.vision_mut() {
-        vision.normalise = Some(normalise);
-        vision.weights = None;
-    }
-    backbone
+/// The backbone as it was built: its pretrained weights, which may no longer exist, decided about settings that
+/// the recipe leaves open.
+fn built(folder: &RunFolder, recipe: &Recipe) -> Result<BackboneRecipe> {
+    let stored = folder.read_manifest()?.and_then(|manifest| manifest.backbone);
+    let path = folder.manifest();
+    let typed =
+        |json| serde_json::from_value(json).map_err(|e| Error::format(path, format!("has no valid backbone: {e}")));
+    let written = || recipe.backbone.without_weights(normalisation(&recipe.backbone));
+    stored.map_or_else(|| Ok(written()), typed)
 }

@@ -28,12 +28,15 @@ pub(super) fn parameters(recipe: &Recipe, model: &Model, components: &Components
     let mut parameters = Vec::new();
     let mut add = |name: String, group: &str, tensor: &Tensor, declared_scale: f64| {
         let settings = recipe.groups.get(group).cloned().unwrap_or_default();
+        let decay = backbone::layer_decay(model.backbone(), &name);
+        // With a decay, each layer is shown with its own learning rate.
+        let shown = decay.map(|(layer, _)| layer).filter(|layer| layer.len() > group.len()).unwrap_or(group);
         parameters.push(Parameter {
-            name,
             tensor: tensor.shallow_clone(),
-            group: group.to_string(),
-            lr_scale: settings.lr_scale.unwrap_or(declared_scale),
+            group: shown.to_string(),
+            lr_scale: settings.lr_scale.unwrap_or(declared_scale) * decay.map_or(1.0, |(_, factor)| factor),
             weight_decay: settings.weight_decay,
+            name,
         });
     };
     for named in tensors.iter().filter(|named| named.tensor.requires_grad()) {

@@ -18,7 +18,10 @@ pub use component::ComponentRecipe;
 pub use data::{CsvRecipe, DataRecipe, FeaturesRecipe, FolderRecipe, PublishedRecipe, SplitRecipe, StrokesRecipe};
 pub use evaluation::{ClusterWhen, EvalNetwork, EvalOn, EvalRecipe, TrackRecipe};
 pub use images::{CropRecipe, ImagesRecipe, Interpolation, JitterRecipe, OnBadImage};
-pub use network::{BackboneRecipe, EmbeddingRecipe, PoolingRecipe, VisionRecipe};
+pub use network::{
+    BackboneRecipe, EmbeddingRecipe, MlpActivation, PoolingRecipe, TokenPooling, TorchscriptRecipe, VisionRecipe,
+    VitRecipe,
+};
 pub use noise::{ListLabels, NoiseRecipe, UnknownLabels};
 pub use normalise::{CustomNormalise, NormaliseRecipe};
 pub use plugins::{PluginFile, PluginsRecipe};

@@ -17,6 +17,8 @@ pub enum NormaliseRecipe {
     Unit,
     /// From -1 to 1.
     Symmetric,
+    /// For CLIP's weights: from [0, 1], minus mean, over standard deviation.
+    Clip,
     /// Explicit numbers.
     Custom(CustomNormalise),
 }
@@ -41,11 +43,12 @@ fn one() -> f64 {
     1.0
 }
 
-const NAMED: [(&str, NormaliseRecipe); 4] = [
+const NAMED: [(&str, NormaliseRecipe); 5] = [
     ("imagenet", NormaliseRecipe::Imagenet),
     ("caffe_bgr", NormaliseRecipe::CaffeBgr),
     ("unit", NormaliseRecipe::Unit),
     ("symmetric", NormaliseRecipe::Symmetric),
+    ("clip", NormaliseRecipe::Clip),
 ];
 
 impl NormaliseRecipe {
@@ -56,6 +59,9 @@ impl NormaliseRecipe {
             Self::CaffeBgr => ([104.0, 117.0, 128.0], [1.0; 3], 255.0, true),
             Self::Unit => ([0.0; 3], [1.0; 3], 1.0, false),
             Self::Symmetric => ([0.5; 3], [0.5; 3], 1.0, false),
+            Self::Clip => {
+                ([0.481_454_66, 0.457_827_5, 0.408_210_73], [0.268_629_54, 0.261_302_58, 0.275_777_11], 1.0, false)
+            }
             Self::Custom(numbers) => return numbers.clone(),
         };
         CustomNormalise { mean, std, range, bgr }

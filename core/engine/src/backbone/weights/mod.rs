@@ -9,76 +9,115 @@ mod tests;
 use crate::{Error, Result};
 use curricle_record::WeightsReport;
 use names::Mapping;
+use pth::FileContents;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
-use std::path::Path;
-use tch::Tensor;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use tch::{Device, Tensor};
 
 /// Number of names shown of a longer list.
 const SHOWN: usize = 5;
 
 /// Loads a network's tensors, given by their names in files, from a file.
-pub(super) fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
-    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
-    let wrong = |message: String| Error::format(path, message);
-    let contents = read(path, &bytes).map_err(wrong)?;
-    let found = &contents.tensors;
+pub(super) fn load(file: &WeightsFile, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
+    let found = &file.contents.tensors;
     let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
     let mapping = Mapping::best(&names, &found.keys().map(String::as_str).collect::<Vec<_>>());
     if mapping.matched == 0 {
-        return Err(wrong(nothing_matched(network, wanted.len(), &contents)));
+        let what = format!("the {} tensors of `{network}`", wanted.len());
+        return Err(file.wrong(file.nothing_matched(&what)));
     }
-    let mut missing: Vec<&str> = names.into_iter().filter(|name| !mapping.finds(name, found)).collect();
-    if !missing.is_empty() {
-        missing.sort_unstable();
-        return Err(wrong(format!(
-            "lacks {} of the {} tensors of `{network}`: {}. Is the file from another network, or incomplete?",
-            missing.len(),
-            wanted.len(),
-            some(&missing)
-        )));
-    }
-    let _no_grad = tch::no_grad_guard();
-    for (name, tensor) in wanted {
-        let Some(from) = mapping.in_file(name).and_then(|name| found.get(&name)) else { continue };
-        if from.size() != tensor.size() {
-            let (has, needs) = (from.size(), tensor.size());
-            return Err(wrong(format!("`{name}` has shape {has:?}, but `{network}` needs {needs:?}")));
-        }
-        tensor.shallow_clone().f_copy_(from).map_err(|e| wrong(format!("`{name}`: {e}")))?;
-    }
-    let used: std::collections::HashSet<_> = wanted.keys().filter_map(|name| mapping.in_file(name)).collect();
-    let counts = |name: &&String| !used.contains(*name) && !name.ends_with("num_batches_tracked");
-    let left_over: Vec<String> = found.keys().filter(counts).cloned().collect();
+    let source = |name: &str| {
+        let in_file = mapping.in_file(name)?;
+        found.get(&in_file).map(|tensor| (in_file, tensor.shallow_clone()))
+    };
+    let report = file.copy(network, wanted, source)?;
     let module = |name: &str| name.split('.').next().unwrap_or_default().to_string();
-    let modules: std::collections::HashSet<_> = wanted.keys().map(|name| module(name)).collect();
+    let modules: HashSet<_> = wanted.keys().map(|name| module(name)).collect();
     let inside =
         |name: &&String| name.strip_prefix(&mapping.prefix).is_some_and(|name| modules.contains(&module(name)));
-    Ok(WeightsReport {
-        left_over_inside: left_over.iter().filter(inside).count(),
-        path: path.to_path_buf(),
-        sha256: Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
-        matched: wanted.len(),
-        left_over,
-        prefix: mapping.prefix,
-    })
+    let left_over_inside = report.left_over.iter().filter(inside).count();
+    Ok(WeightsReport { left_over_inside, prefix: mapping.prefix, ..report })
 }
 
-fn nothing_matched(network: &str, wanted: usize, contents: &pth::FileContents) -> String {
-    let mut message = format!("has none of the {wanted} tensors of `{network}`");
-    let names: Vec<&str> = contents.tensors.keys().map(String::as_str).collect();
-    if !names.is_empty() {
-        message += &format!("; tensors found: {}", some(&names));
+/// A file of weights in memory.
+#[derive(Debug)]
+pub(super) struct WeightsFile {
+    path: PathBuf,
+    sha256: String,
+    pub contents: FileContents,
+}
+
+impl WeightsFile {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+        let contents = read(path, &bytes).map_err(|message| Error::format(path, message))?;
+        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { path: path.to_path_buf(), sha256, contents })
     }
-    if !contents.objects.is_empty() {
-        let objects: Vec<_> = contents.objects.iter().map(String::as_str).collect();
-        message += &format!(
-            ". It contains Python objects ({}), which only Python can load; save only the parameters, with \
-             `torch.save(model.state_dict(), path)`",
-            some(&objects)
-        );
+
+    /// An error about this file.
+    pub(super) fn wrong(&self, message: String) -> Error {
+        Error::format(&self.path, message)
     }
-    message
+
+    /// Copies tensors into those of a network. `source` finds a network's tensor and its name in the file.
+    pub(super) fn copy(
+        &self,
+        network: &str,
+        wanted: &HashMap<String, Tensor>,
+        source: impl Fn(&str) -> Option<(String, Tensor)>,
+    ) -> Result<WeightsReport> {
+        let mut missing: Vec<&str> = wanted.keys().filter(|name| source(name).is_none()).map(String::as_str).collect();
+        if !missing.is_empty() {
+            missing.sort_unstable();
+            return Err(self.wrong(format!(
+                "lacks {} of the {} tensors of `{network}`: {}. Is the file from another network, or incomplete?",
+                missing.len(),
+                wanted.len(),
+                some(&missing)
+            )));
+        }
+        let _no_grad = tch::no_grad_guard();
+        let mut used = HashSet::new();
+        for (name, tensor) in wanted {
+            let Some((in_file, from)) = source(name) else { continue };
+            if from.size() != tensor.size() {
+                let (has, needs) = (from.size(), tensor.size());
+                return Err(self.wrong(format!("`{in_file}` has shape {has:?}, but `{network}` needs {needs:?}")));
+            }
+            tensor.shallow_clone().f_copy_(&from).map_err(|e| self.wrong(format!("`{in_file}`: {e}")))?;
+            used.insert(in_file);
+        }
+        let counts = |name: &&String| !used.contains(*name) && !name.ends_with("num_batches_tracked");
+        Ok(WeightsReport {
+            left_over: self.contents.tensors.keys().filter(counts).cloned().collect(),
+            left_over_inside: 0,
+            path: self.path.clone(),
+            sha256: self.sha256.clone(),
+            matched: wanted.len(),
+            prefix: String::new(),
+            publisher: None,
+        })
+    }
+
+    /// The message that the file has none of the tensors of a network.
+    pub(super) fn nothing_matched(&self, what: &str) -> String {
+        let mut message = format!("has none of {what}");
+        let names: Vec<&str> = self.contents.tensors.keys().map(String::as_str).collect();
+        if !names.is_empty() {
+            message += &format!("; tensors found: {}", some(&names));
+        }
+        if !self.contents.objects.is_empty() {
+            let objects: Vec<_> = self.contents.objects.iter().map(String::as_str).collect();
+            message += &format!(
+                ". It contains Python objects ({}), which only Python can load; save only the parameters, with \
+                 `torch.save(model.state_dict(), path)`",
+                some(&objects)
+            );
+        }
+        message
+    }
 }
 
 fn some(names: &[&str]) -> String {
@@ -90,28 +129,39 @@ fn some(names: &[&str]) -> String {
 }
 
 /// Detects the format from the contents, because file names are unreliable.
-fn read(path: &Path, bytes: &[u8]) -> Result<pth::FileContents, String> {
+fn read(path: &Path, bytes: &[u8]) -> Result<FileContents, String> {
     if pth::is_zip(bytes) {
         pth::read_zip(bytes)
     } else if pth::is_legacy(bytes) {
         pth::read_legacy(bytes)
     } else if bytes.starts_with(b"PK") {
         tracing::warn!(
-            "`{}` is a tch file (`.ot`), a format without checksums: damage to it is not noticed. Prefer `.pth` or \
-             safetensors",
+            "`{}` is a TorchScript archive (such as tch's `.ot`), a format without checksums: damage to it is not \
+             noticed. Prefer `.pth` or safetensors",
             path.display()
         );
-        // tch saves `.ot` files as TorchScript archives.
-        let tensors = Tensor::load_multi(path).map_err(|e| {
+        let tensors = torchscript(path).map_err(|e| {
             format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
         })?;
-        Ok(pth::FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+        Ok(FileContents { tensors, objects: Vec::new() })
     } else if is_safetensors(bytes) {
         let tensors = Tensor::read_safetensors(path).map_err(|e| format!("is a damaged safetensors file: {e}"))?;
-        Ok(pth::FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
+        Ok(FileContents { tensors: tensors.into_iter().collect(), objects: Vec::new() })
     } else {
         Err("is neither a PyTorch file (`.pth`), a safetensors file nor a tch file (`.ot`)".into())
     }
+}
+
+/// The tensors of a TorchScript archive, which tch's `.ot` files and OpenAI's CLIP are.
+fn torchscript(path: &Path) -> Result<BTreeMap<String, Tensor>, tch::TchError> {
+    let tensors = curricle_torch::Script::load(path, Device::Cpu)?.tensors()?;
+    // Names of attributes have no dots, so tch writes bars.
+    Ok(tensors.into_iter().map(|named| (named.name.replace('|', "."), named.tensor.detach())).collect())
+}
+
+/// Whether a file holds pickled tensors or objects, as `torch.save` writes them.
+pub(super) fn is_state_dict(bytes: &[u8]) -> bool {
+    pth::is_zip(bytes) || pth::is_legacy(bytes)
 }
 
 fn is_safetensors(bytes: &[u8]) -> bool {

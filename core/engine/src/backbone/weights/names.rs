@@ -4,8 +4,7 @@
 //! `model.backbone.` in a run's `model.safetensors`) or omit `features.`. No list of known prefixes is
 //! needed: the mapping that matches most names is chosen.
 
-use std::collections::{BTreeMap, HashMap};
-use tch::Tensor;
+use std::collections::HashMap;
 
 /// A name in the file is `prefix` plus the network's name without `dropped`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +42,6 @@ impl Mapping {
     /// The name in the file.
     pub(crate) fn in_file(&self, name: &str) -> Option<String> {
         name.strip_prefix(self.dropped).map(|rest| format!("{}{rest}", self.prefix))
-    }
-
-    pub(super) fn finds(&self, name: &str, found: &BTreeMap<String, Tensor>) -> bool {
-        self.in_file(name).is_some_and(|name| found.contains_key(&name))
     }
 }
 

@@ -20,7 +20,7 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 
 /// The contents of a file.
 #[derive(Debug, Default)]
-pub(super) struct FileContents {
+pub(in crate::backbone) struct FileContents {
     /// Tensors by name; the keys of nested dictionaries are joined with dots.
     pub tensors: BTreeMap<String, Tensor>,
     /// Classes of objects that were skipped.

@@ -2,11 +2,14 @@
 
 use super::*;
 use std::io::{Cursor, Write};
-use std::path::PathBuf;
-use tch::{Device, Kind};
+use tch::Kind;
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/pth")).join(name)
+}
+
+fn load(path: &Path, network: &str, wanted: &HashMap<String, Tensor>) -> Result<WeightsReport> {
+    super::load(&WeightsFile::read(path)?, network, wanted)
 }
 
 /// A network of two tensors, all zeros.

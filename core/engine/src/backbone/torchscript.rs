@@ -1,0 +1,180 @@
+//! Networks from outside: TorchScript modules that map images to features.
+
+use super::network::Network;
+use super::weights::is_state_dict;
+use crate::{Error, Result};
+use curricle_recipe::TorchscriptRecipe;
+use curricle_torch::{Script, ScriptTensor};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+use tch::nn::{self, ModuleT};
+use tch::{Device, Kind, Tensor};
+
+/// SHA-256 of a file. A sweep asks for the same file once for each recipe.
+pub(crate) fn script_hash(path: &Path) -> Result<String> {
+    static KNOWN: Mutex<BTreeMap<(PathBuf, u64, SystemTime), String>> = Mutex::new(BTreeMap::new());
+    let metadata = std::fs::metadata(path).map_err(Error::file("read", path))?;
+    let key = metadata.modified().ok().map(|modified| (path.to_path_buf(), metadata.len(), modified));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hash) = key.as_ref().and_then(|key| known.get(key)) {
+        return Ok(hash.clone());
+    }
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+    let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    known.extend(key.map(|key| (key, hash.clone())));
+    Ok(hash)
+}
+
+/// Checks that the file is the one that the recipe means, or records its hash.
+pub(super) fn check_hash(recipe: &mut TorchscriptRecipe) -> Result<()> {
+    let found = script_hash(&recipe.path)?;
+    match &recipe.sha256 {
+        Some(wanted) if !wanted.eq_ignore_ascii_case(&found) => Err(Error::format(
+            &recipe.path,
+            format!("is not the network of this run: its SHA-256 is {found}, not {wanted}; restore the file"),
+        )),
+        _ => {
+            recipe.sha256 = Some(found);
+            Ok(())
+        }
+    }
+}
+
+/// A module that is part of a model.
+#[derive(Debug, Clone)]
+pub(super) struct ScriptModule {
+    script: Arc<Mutex<Script>>,
+    frozen_norm: bool,
+}
+
+impl ScriptModule {
+    /// Calls a function with the module.
+    pub(super) fn with<T>(&self, use_it: impl FnOnce(&Script) -> T) -> T {
+        use_it(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ModuleT for ScriptModule {
+    fn forward_t(&self, images: &Tensor, train: bool) -> Tensor {
+        let output = self.with(|script| {
+            script.train(train, self.frozen_norm)?;
+            script.forward(images)
+        });
+        // As tch's own methods do; callers turn it into an error.
+        output.unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// Loads a module onto a device and adds its tensors to the store. A trial image of this size finds the number of
+/// features.
+pub(super) fn build(
+    recipe: &TorchscriptRecipe,
+    (height, width): (i64, i64),
+    path: &nn::Path,
+    device: Device,
+) -> Result<(Network, ScriptModule)> {
+    check_hash(&mut recipe.clone())?;
+    let script = load(&recipe.path, device)?;
+    let wrong = |message: String| Error::format(&recipe.path, message);
+    let tensors = script.tensors().map_err(|error| wrong(error.to_string()))?;
+    check_tensors(&tensors).map_err(wrong)?;
+    let is_norm = |name: &str| {
+        let layer = name.rsplit_once('.').map_or("", |(layer, _)| layer);
+        tensors.iter().any(|named| named.buffer && named.name == format!("{layer}.running_mean"))
+    };
+    for named in &tensors {
+        let frozen = recipe.frozen_norm && is_norm(&named.name);
+        let trained = !named.buffer && named.tensor.requires_grad() && !frozen;
+        let tensor = if frozen { named.tensor.set_requires_grad(false) } else { named.tensor.shallow_clone() };
+        let mut parts: Vec<&str> = named.name.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        let _ = parts.into_iter().fold(path.clone(), |path, part| path / part).add(last, tensor, trained);
+    }
+    let module = ScriptModule { script: Arc::new(Mutex::new(script)), frozen_norm: recipe.frozen_norm };
+    let features = features(&module, (height, width), device).map_err(wrong)?;
+    Ok((Network { module: Box::new(module.clone()), features }, module))
+}
+
+/// The names of a module's tensors.
+pub(super) fn names(path: &Path) -> Result<Vec<String>> {
+    let tensors = load(path, Device::Cpu)?.tensors().map_err(|error| Error::format(path, error.to_string()))?;
+    Ok(tensors.into_iter().map(|named| named.name).collect())
+}
+
+fn load(path: &Path, device: Device) -> Result<Script> {
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
+    if is_state_dict(&bytes) {
+        let message = "holds tensors or a pickled model (`torch.save`), not TorchScript; write the network with its code: \
+                       `torch.jit.script(model).save(path)`, or `torch.jit.trace(model, example).save(path)`";
+        return Err(Error::format(path, message));
+    }
+    if !bytes.starts_with(b"PK") {
+        return Err(Error::format(
+            path,
+            "is not a TorchScript file; write one with `torch.jit.script(model).save(path)`",
+        ));
+    }
+    Script::load(path, device).map_err(|error| {
+        Error::format(path, format!("cannot be loaded as TorchScript: {}", first_line(&error.to_string())))
+    })
+}
+
+fn check_tensors(tensors: &[ScriptTensor]) -> Result<(), String> {
+    let mut owners: HashMap<usize, &str> = HashMap::new();
+    for ScriptTensor { name, buffer, tensor } in tensors {
+        let kind = tensor.kind();
+        if !buffer && kind != Kind::Float {
+            return Err(format!("has a parameter `{name}` of type {kind:?}; save the network with `model.float()`"));
+        }
+        if tensor.numel() == 0 {
+            continue;
+        }
+        if let Some(other) = owners.insert(tensor.data_ptr() as usize, name) {
+            return Err(format!(
+                "has one tensor under two names, `{other}` and `{name}`; tied parameters are not supported"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The number of features, found with a trial batch.
+fn features(module: &ScriptModule, (height, width): (i64, i64), device: Device) -> Result<i64, String> {
+    let images = Tensor::zeros([2, 3, height, width], (Kind::Float, device));
+    let output = module.with(|script| {
+        script.train(false, false)?;
+        tch::no_grad(|| script.forward(&images))
+    });
+    let output = output.map_err(|error| {
+        format!(
+            "fails on images of {height} × {width} pixels: {}; use the size that it was made for (`images.size`)",
+            last_line(&error.to_string())
+        )
+    })?;
+    match output.size().as_slice() {
+        &[2, features] if features > 0 => Ok(features),
+        size @ [2, _, _, _] => Err(format!(
+            "returns feature maps {size:?} instead of features [B, F]; pool them, e.g. with \
+             `torch.nn.Sequential(model, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())`"
+        )),
+        size @ [2, ..] => Err(format!("returns a tensor of shape {size:?} instead of features [B, F]")),
+        size => Err(format!(
+            "returns shape {size:?} for 2 images instead of [2, F]; was the size of the batch fixed while tracing?"
+        )),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim()
+}
+
+/// The interpreter's messages begin with the module's code and end with the cause.
+fn last_line(text: &str) -> &str {
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests;
