@@ -36,7 +36,6 @@ mod tune;
 mod validate;
 
 pub use catalogue::{Catalogue, ComponentSchema, Written};
-pub use grid::folder_name;
 pub use hash::identity;
 pub use listing::{Choice, Listing, Setting, listings};
 pub use load::{load, settings_of};

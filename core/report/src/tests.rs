@@ -75,8 +75,8 @@ fn runs_with_different_labels_are_refused_with_the_setting_and_both_values() {
     for part in [
         "training labels differ in case `noisy`, seed 1",
         "ffffffffffff",
-        "bspml, seed 1: runs/fixture-bspml",
-        "ms, seed 1: runs/fixture-ms",
+        "bspml, seed 1: runs/fixture/bspml-",
+        "ms, seed 1: runs/fixture/ms-",
         "noise.ratio = 0.2 (contrastive, ms), 0.3 (bspml)",
         "--by SETTING",
     ] {

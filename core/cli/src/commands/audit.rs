@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 200, value_name = "N")]
     limit: usize,
     /// Number of trusted neighbours that vote on each label.
-    #[arg(long, default_value_t = 10, value_name = "K")]
+    #[arg(long, default_value_t = 10, value_name = "K", value_parser = super::at_least_one)]
     neighbours: usize,
     #[command(flatten)]
     plugin: PluginArgs,
@@ -155,6 +155,8 @@ impl ApplyArgs {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let policy = args.apply.policy()?;
+    args.apply.apply.as_deref().map(super::writable_file).transpose()?;
+    args.out.as_deref().map(super::writable_folder).transpose()?;
     let folder = match &args.run {
         Some(_) if !args.own.set.sets.is_empty() => {
             return Err(Error::usage(

@@ -130,7 +130,7 @@ fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &StopSignal, out: &Pat
     let untuned = plan.runs.iter().filter(|run| run.search.is_some());
     failed.extend(untuned.map(|run| format!("{}: every trial of its search failed", title(run))));
     if failed.is_empty() {
-        output::note(&format!("curves: tensorboard --logdir {}", out.display()));
+        output::note(&format!("curves: tensorboard --logdir {}", out.join(&plan.name).display()));
         return Ok(());
     }
     Err(Error::failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))

@@ -5,7 +5,7 @@ mod local;
 mod remote;
 mod show;
 
-use super::{DeviceArgs, RecipeArgs};
+use super::{DeviceArgs, RecipeArgs, at_least_one, writable_folder};
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::bench::{self, RunStatus, TuneRecord};
@@ -76,10 +76,6 @@ enum Launcher {
     Slurm,
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number and at least 1".to_string())
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     execute(args, args.load()?)
@@ -110,6 +106,9 @@ fn execute(args: &Args, mut plan: Plan) -> Result<()> {
     }
     if args.collect {
         return collect(args, &plan, record.as_ref());
+    }
+    if args.launcher != Launcher::Print {
+        writable_folder(&args.out)?;
     }
     match args.launcher {
         Launcher::Local => local::run(args, plan),
