@@ -47,6 +47,14 @@ fn status(sandbox: &Sandbox, recipe: &str) -> Value {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_is_reported_before_the_first_run() {
+    let sandbox = sandbox();
+    sandbox.write("file", "");
+    let refused = sandbox.curricle(["bench", "many.toml", "--out", "file/runs"]).assert().code(1).stderr_text();
+    assert!(refused.contains("cannot create `file/runs`") && !refused.contains("FAILED"), "{refused}");
+}
+
+#[test]
 fn a_sweep_runs_everything_once_and_compares_the_results() {
     let sandbox = sandbox();
     let listed = sandbox.curricle(["bench", "many.toml", "--dry-run"]).assert().success();

@@ -52,7 +52,7 @@ fn tensorboard_reads_everything_a_run_writes() {
     assert_eq!(found["histograms"]["weights/none"][0]["num"], json!(0.0));
     assert_eq!(found["histograms"]["weights/one"][0]["bucket"], json!([1.0]));
 
-    let params = json!({"method": "ms", "noise": "20 % uniform", "seed": 3.0, "settings": "size=64"});
+    let params = json!({"method": "ms", "noise": "20 % uniform", "seed": "3", "settings": "size=64"});
     assert_eq!(found["hparams"]["start"], json!({"group": "", "params": params}));
     let columns = &found["hparams"]["experiment"];
     assert_eq!(columns["params"], json!(["method", "noise", "seed", "settings"]));

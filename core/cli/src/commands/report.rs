@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let text = match format {
         Format::Table => format::text(&layout, args.out.is_none() && output::styled()),
         Format::Md => format::markdown(&layout),
-        Format::Latex => format::latex(&layout),
+        Format::Latex => format::latex(&layout, &summary),
         Format::Csv => format::csv(&summary)?,
         Format::Json => format!("{:#}\n", format::json(&comparison, &summary)),
         Format::Html => {

@@ -13,6 +13,9 @@ use tensorboard_proto::api::{DataType, Experiment, HParamInfo, MetricInfo, Metri
 use tensorboard_proto::plugin_hparams::{HParamsPluginData, SessionEndInfo, SessionStartInfo};
 use tensorboard_proto::summary::Summary_Value;
 
+/// The columns before the metrics; see above for their order.
+const COLUMNS: [&str; 4] = ["method", "noise", "seed", "settings"];
+
 /// The metrics of the table: tag and title.
 const METRICS: [(&str, &str); 4] =
     [("eval/recall@1", "Recall@1"), ("eval/map@r", "MAP@R"), ("eval/nmi", "NMI"), ("weights/auroc", "weight AUROC")];
@@ -32,10 +35,10 @@ pub struct HParams {
 
 /// The message that chooses the columns.
 pub(super) fn experiment() -> Result<Summary_Value> {
-    let hparam = |(name, kind): (&str, DataType)| {
+    let hparam = |name: &str| {
         let mut info = HParamInfo::new();
         info.set_name(name.into());
-        info.set_field_type(kind);
+        info.set_field_type(DataType::DATA_TYPE_STRING);
         info
     };
     let metric = |(tag, title): (&str, &str)| {
@@ -46,10 +49,8 @@ pub(super) fn experiment() -> Result<Summary_Value> {
         info.set_display_name(title.into());
         info
     };
-    let text = DataType::DATA_TYPE_STRING;
-    let columns = [("method", text), ("noise", text), ("seed", DataType::DATA_TYPE_FLOAT64), ("settings", text)];
     let mut experiment = Experiment::new();
-    experiment.set_hparam_infos(columns.into_iter().map(hparam).collect());
+    experiment.set_hparam_infos(COLUMNS.into_iter().map(hparam).collect());
     experiment.set_metric_infos(METRICS.into_iter().map(metric).collect());
     let mut data = HParamsPluginData::new();
     data.set_experiment(experiment);
@@ -58,17 +59,15 @@ pub(super) fn experiment() -> Result<Summary_Value> {
 
 /// The message that a run started.
 pub(super) fn start(hparams: &HParams) -> Result<Summary_Value> {
-    let text = |text: &str| {
+    // The seed as text too: TensorBoard shows numbers with four decimals.
+    let HParams { method, noise, seed, settings } = hparams;
+    let values = [method.clone(), noise.clone(), seed.to_string(), settings.clone()].map(|text| {
         let mut value = well_known_types::Value::new();
-        value.set_string_value(text.into());
+        value.set_string_value(text);
         value
-    };
-    let mut seed = well_known_types::Value::new();
-    seed.set_number_value(hparams.seed as f64);
-    let HParams { method, noise, settings, .. } = hparams;
-    let columns = [("method", text(method)), ("noise", text(noise)), ("seed", seed), ("settings", text(settings))];
+    });
     let mut info = SessionStartInfo::new();
-    info.set_hparams(columns.into_iter().map(|(name, value)| (name.to_string(), value)).collect());
+    info.set_hparams(COLUMNS.map(String::from).into_iter().zip(values).collect());
     info.set_start_time_secs(seconds_since_1970());
     let mut data = HParamsPluginData::new();
     data.set_session_start_info(info);

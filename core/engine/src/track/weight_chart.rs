@@ -6,11 +6,12 @@ use super::font;
 use super::rgb_image::{Rgb, RgbImage};
 
 const BINS: usize = 20;
-const BAR: usize = 9;
-const BIN: usize = 2 * BAR + 4;
+// The image is about as wide as TensorBoard shows it, so that its text stays readable.
+const BAR: usize = 5;
+const BIN: usize = 2 * BAR + 3;
 const LEFT: usize = 34;
 const TOP: usize = 30;
-const HEIGHT: usize = 200;
+const HEIGHT: usize = 160;
 const PAPER: Rgb = [255; 3];
 const INK: Rgb = [40; 3];
 const GRID: Rgb = [223, 227, 232];
@@ -39,7 +40,7 @@ pub(crate) fn weight_chart(weights: &[f64], flipped: &[bool]) -> RgbImage {
             let y = bottom - (share * HEIGHT as f64).round() as usize;
             fill(&mut image, (x, x + BAR - 1), (y, bottom), colour);
         }
-        let x = LEFT + group * 180;
+        let x = LEFT + group * 135;
         fill(&mut image, (x, x + 8), (8, 16), colour);
         image.write(x + 12, 9, &format!("{title}: {} samples", values.len()), INK);
     }
