@@ -2,7 +2,7 @@
 
 use crate::problems::{Problem, Problems};
 use crate::settings::{PluginFile, Recipe};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 use crate::{hash, render};
 use curricle_record::{RunFolder, RunLabels, default_method, leaves};
 use std::path::Path;
@@ -65,6 +65,19 @@ impl Resolved {
         let Recipe { name, case, seed, .. } = &self.recipe;
         let labels = RunLabels { recipe: name, method: &self.method(), case: case.as_deref().unwrap_or_default() };
         RunFolder::below(out, &labels, &self.hash(), *seed)
+    }
+
+    /// A sentence about label noise that comes from a recipe that the one at `path` extends, because that
+    /// recipe alone does not show it.
+    pub fn inherited_noise(&self, path: &Path) -> Option<String> {
+        let Node { value: Value::String(noise), origin } = &self.tree.find("noise.name")?.node else { return None };
+        let place = origin.place().filter(|place| !place.source.is_argument)?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let from = &place.source.name;
+        let inherited = noise != "none" && real(Path::new(from)) != real(path);
+        inherited.then(|| {
+            format!("note: label noise `{noise}` is inherited from `{from}`; `[noise] name = \"none\"` turns it off")
+        })
     }
 
     /// The settings given as arguments, such as `loss.alpha=3`.

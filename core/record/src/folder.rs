@@ -169,7 +169,13 @@ impl RunFolder {
 
     /// The manifest of the run, if it was started.
     pub fn read_manifest(&self) -> Result<Option<Manifest>> {
-        let manifest: Option<Manifest> = files::read_json(&self.manifest())?;
+        let damaged = |error| match error {
+            Error::Format { path, message } => {
+                Error::format(path, format!("{message}; restore the file, or use `curricle run --force` to start over"))
+            }
+            other => other,
+        };
+        let manifest: Option<Manifest> = files::read_json(&self.manifest()).map_err(damaged)?;
         match &manifest {
             Some(manifest) if manifest.format != FORMAT => Err(Error::format(
                 self.manifest(),
@@ -282,6 +288,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let run = RunFolder::new(base.path());
         assert!(run.read_result().unwrap().is_none() && run.read_manifest().unwrap().is_none());
+        std::fs::write(run.manifest(), "{").unwrap();
+        assert!(run.read_manifest().unwrap_err().to_string().contains("--force"));
         std::fs::write(run.result(), "{").unwrap();
         assert!(run.read_result().unwrap_err().to_string().contains("--force"));
     }

@@ -1,7 +1,7 @@
 //! Losses × weight schemes: one table for each case in which losses were combined with several schemes.
 
 use crate::case_title::case_title;
-use crate::table::{Cell, ReportTable, value_cell};
+use crate::cell::{Cell, ReportTable, value_cell};
 use crate::{Comparison, Measure, Summary, SummaryRow};
 
 /// One table for each case with at least two losses and two weight schemes.

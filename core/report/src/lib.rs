@@ -7,6 +7,7 @@
 pub mod agreement;
 mod best_epoch;
 mod case_title;
+mod cell;
 mod comparison;
 mod difference;
 mod error;

@@ -262,8 +262,9 @@ fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
 fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
     let suspects = audit.suspects();
     let (count, all) = (suspects.len(), audit.ranked.len());
+    let are = if count == 1 { "is" } else { "are" };
     output::print(&format!(
-        "{count} of {all} samples ({:.1} %) are suspected; {}\n",
+        "{count} of {all} samples ({:.1} %) {are} suspected; {}\n",
         100.0 * count as f64 / all.max(1) as f64,
         audit.weights.describe()
     ))?;

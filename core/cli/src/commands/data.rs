@@ -87,6 +87,7 @@ fn show(report: &DataReport) -> Result<()> {
     listed(&mut text, &report.bad);
     text += &match (&report.root, report.bad.len()) {
         (None, _) => "this source has no files to check\n".to_string(),
+        (Some(root), 0) if report.files == 1 => format!("the only file in `{}` can be decoded\n", root.display()),
         (Some(root), 0) => format!("all {} files in `{}` can be decoded\n", report.files, root.display()),
         (Some(root), bad) => format!(
             "{bad} of {} files in `{}` cannot be used; fix them, or skip them with `images.on_bad_image = \"skip\"`\n",

@@ -1,6 +1,6 @@
 //! The weights of correctly labelled and of mislabelled samples in one chart.
 //!
-//! TensorBoard shows every histogram in a chart of its own, where the two groups cannot be compared.
+//! TensorBoard shows each histogram in a separate chart, where the two groups cannot be compared.
 
 use super::font;
 use super::rgb_image::{Rgb, RgbImage};

@@ -17,7 +17,7 @@ pub(super) fn stacked(name: &str, title: &str, upper: &Chart, lower: &Chart) -> 
          <title id=\"{name}-title\">{}</title>\n<desc id=\"{name}-desc\">{}</desc>\n{}{}</svg>\n",
         escape(title),
         escape(&format!(
-            "Above: {}. Below: {}. A metric that falls while training goes on shows wrong labels being \
+            "Above: {}. Below: {}. A metric that falls during training shows that wrong labels are being \
                          learnt by heart.",
             upper.title, lower.title
         )),

@@ -133,7 +133,7 @@ fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &StopSignal, out: &Pat
         output::note(&format!("curves: tensorboard --logdir {}", out.join(&plan.name).display()));
         return Ok(());
     }
-    Err(Error::failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
+    Err(Error::failed(format!("{} of {} failed\n{}", failed.len(), show::runs(plan.runs.len()), failed.join("\n"))))
 }
 
 /// Why a run failed, in one line, and where to read more.

@@ -159,7 +159,9 @@ fn collect(args: &Args, plan: &Plan, record: Option<&TuneRecord>) -> Result<()> 
         states.iter().enumerate().filter_map(|(index, state)| Some((index, state.result()?))).collect();
     show::comparison(plan, &results, &BTreeMap::new(), record, args.json)?;
     if results.len() < plan.runs.len() {
-        let message = format!("{} of {} runs are finished; use `--status` for details", results.len(), plan.runs.len());
+        let are = if results.len() == 1 { "is" } else { "are" };
+        let (finished, all) = (results.len(), show::runs(plan.runs.len()));
+        let message = format!("{finished} of {all} {are} finished; use `--status` for details");
         output::note(&message);
     }
     Ok(())
