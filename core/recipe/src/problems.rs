@@ -149,8 +149,9 @@ const LISTED: usize = 100;
 /// The errors in a recipe, at most [`LISTED`] of them and one that counts the others; never empty.
 #[derive(Debug, Clone)]
 pub struct Problems {
-    listed: Vec<Problem>,
-    all: usize,
+    all: Vec<Problem>,
+    /// Counts those that are not listed.
+    rest: Option<Problem>,
 }
 
 impl Problems {
@@ -159,39 +160,43 @@ impl Problems {
         if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
     }
 
-    /// All that are listed.
-    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
-        self.listed.iter()
+    /// Those that are listed.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        let listed = if self.rest.is_some() { LISTED } else { self.all.len() };
+        self.all.iter().take(listed).chain(&self.rest)
+    }
+
+    /// All of them, to combine with others.
+    pub(crate) fn into_all(self) -> Vec<Problem> {
+        self.all
     }
 
     /// The number of all problems, listed or not.
     pub fn count(&self) -> usize {
-        self.all
+        self.all.len()
     }
 }
 
 impl From<Vec<Problem>> for Problems {
-    fn from(mut problems: Vec<Problem>) -> Self {
-        let all = problems.len();
-        if all > LISTED + 1 {
-            problems.truncate(LISTED);
-            problems.push(Problem::new(&Origin::Default, format!("and {} more problems", all - LISTED)));
-        }
-        Self { listed: problems, all }
+    fn from(all: Vec<Problem>) -> Self {
+        // One more would take the line that counts the rest.
+        let more = all.len().saturating_sub(LISTED);
+        let rest = (more > 1).then(|| Problem::new(&Origin::Default, format!("and {more} more problems")));
+        Self { all, rest }
     }
 }
 
 impl From<Problem> for Problems {
     fn from(problem: Problem) -> Self {
-        Self { listed: vec![problem], all: 1 }
+        vec![problem].into()
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.listed.as_slice() {
+        match self.all.as_slice() {
             [one] => f.write_str(&one.message),
-            _ => write!(f, "the recipe has {} problems", self.all),
+            many => write!(f, "the recipe has {} problems", many.len()),
         }
     }
 }

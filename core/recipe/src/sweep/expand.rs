@@ -86,7 +86,7 @@ impl<C: Catalogue> Expansion<'_, C> {
             match self.keep(combination, &mut searches) {
                 Ok(one) => kept.extend(one),
                 // The other combinations may have problems too.
-                Err(problems) => self.problems.extend(problems.iter().cloned()),
+                Err(problems) => self.problems.extend(problems.into_all()),
             }
         }
         self.report_unused_exclusions();

@@ -1,5 +1,6 @@
 //! `--launcher local`: runs as child processes.
 
+use super::super::writable_folder;
 use super::{Args, devices, show, title};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
@@ -14,6 +15,7 @@ use std::path::Path;
 /// Runs everything: first the trials of searches, then the runs to compare.
 pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let slots = devices::slots(args)?;
+    writable_folder(&args.out)?;
     let options = PoolOptions {
         program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program's path: {e}")))?,
         out: args.out.clone(),

@@ -5,7 +5,7 @@ mod local;
 mod remote;
 mod show;
 
-use super::{DeviceArgs, RecipeArgs, at_least_one, writable_folder};
+use super::{DeviceArgs, RecipeArgs, at_least_one};
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::bench::{self, RunStatus, TuneRecord};
@@ -106,9 +106,6 @@ fn execute(args: &Args, mut plan: Plan) -> Result<()> {
     }
     if args.collect {
         return collect(args, &plan, record.as_ref());
-    }
-    if args.launcher != Launcher::Print {
-        writable_folder(&args.out)?;
     }
     match args.launcher {
         Launcher::Local => local::run(args, plan),
