@@ -150,7 +150,17 @@ fn a_folder_of_images_is_trained_on_and_audited() {
         args.extend(quick.iter().chain(more).copied());
         sandbox.curricle(args).assert()
     };
-    let report = audit(&["--json", "--apply", "clean.csv", "--relabel-above", "0.5"]).success().json();
+    sandbox.write("photos/down/broken.pgm", "P5 32 32 255 ");
+    for mistake in [["--neighbours", "0"], ["--apply", "no/such/folder/clean.csv"]] {
+        let refused = audit(&mistake).failure().stderr_text();
+        assert!(refused.contains(mistake[0]) || refused.contains(mistake[1]), "{refused}");
+        assert!(!sandbox.path("runs").exists(), "found before training");
+    }
+    let audited = audit(&["--json", "--apply", "clean.csv", "--relabel-above", "0.5"]).success();
+    let skipped = "skipping 1 of 51 files";
+    assert!(audited.stderr_text().contains(skipped), "{}", audited.stderr_text());
+    assert!(audited.stderr_text().contains("`down/broken.pgm`"), "{}", audited.stderr_text());
+    let report = audited.json();
     assert_eq!((report["samples"].as_u64(), report["known"].is_null()), (Some(50), true));
     let suspects = report["suspects"].as_array().unwrap();
     for (path, proposed) in [("down/wrong.pgm", "across"), ("rising/wrong.pgm", "falling")] {

@@ -1,6 +1,6 @@
 //! Networks for images from files: weights, frozen features, embeddings and exported models.
 
-use crate::support::{Printed, Sandbox, metrics_lines, root, run_folder, skip, timeless_metrics};
+use crate::support::{Printed, Sandbox, metrics_lines, root, run_folder, skip, small_recipe, timeless_metrics};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -281,9 +281,31 @@ fn embed_and_export_explain_bad_arguments() {
     let run = run(&sandbox, "runs", &["train.epochs=0"]);
     let no_images = fails(&["embed", path(&run), "--images", "nowhere", "--out", "x.safetensors"]);
     assert!(no_images.contains("nowhere"), "{no_images}");
+    let onnx = fails(&["export", path(&run), "--out", "model.onnx"]);
+    assert!(onnx.contains("ONNX is not supported") && onnx.contains("`.pt`"), "{onnx}");
+    let unknown = fails(&["export", path(&run), "--out", "model"]);
+    assert!(unknown.contains("cannot tell the format from the name `model`"), "{unknown}");
+    assert!(!sandbox.path("model.onnx").exists() && !sandbox.path("model").exists());
     let no_folder = fails(&["export", path(&run), "--out", "no/such/folder/model.pt"]);
     assert!(no_folder.contains("cannot write `no/such/folder/model.pt`"), "{no_folder}");
     assert!(!sandbox.path("x.safetensors").exists());
+}
+
+#[test]
+fn a_model_of_grey_images_embeds_grey_files_and_refuses_coloured_ones() {
+    let sandbox = Sandbox::new();
+    sandbox.write("grey.toml", small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 0"));
+    sandbox.curricle(["run", "grey.toml"]).assert().success();
+    let run = run_folder(&sandbox.path("runs"));
+    std::fs::create_dir(sandbox.path("files")).unwrap();
+    let grey = image::GrayImage::from_fn(20, 30, |x, y| image::Luma([(7 * x + y) as u8]));
+    grey.save(sandbox.path("files/a.png")).unwrap();
+    let embed = ["embed", path(&run), "--images", "files", "--out", "x.safetensors"];
+    sandbox.curricle(embed).assert().success();
+    assert!(embeddings(&sandbox.path("x.safetensors")).iter().all(|value| value.is_finite()));
+    image::RgbImage::from_pixel(20, 20, image::Rgb([200, 10, 10])).save(sandbox.path("files/b.png")).unwrap();
+    let refused = sandbox.curricle(embed).assert().code(2).stderr_text();
+    assert!(refused.contains("`b.png` is a colour image") && refused.contains("greyscale"), "{refused}");
 }
 
 /// A Python that can import torch: `CURRICLE_TEST_PYTHON`, else the one that `scripts/setup --tests` provides, which

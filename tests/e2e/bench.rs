@@ -47,10 +47,18 @@ fn status(sandbox: &Sandbox, recipe: &str) -> Value {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_is_reported_before_the_first_run() {
+    let sandbox = sandbox();
+    sandbox.write("file", "");
+    let refused = sandbox.curricle(["bench", "many.toml", "--out", "file/runs"]).assert().code(1).stderr_text();
+    assert!(refused.contains("cannot create `file/runs`") && !refused.contains("FAILED"), "{refused}");
+}
+
+#[test]
 fn a_sweep_runs_everything_once_and_compares_the_results() {
     let sandbox = sandbox();
     let listed = sandbox.curricle(["bench", "many.toml", "--dry-run"]).assert().success();
-    assert!(listed.stdout_text().contains("8 runs: 8 missing"), "{}", listed.stdout_text());
+    assert!(listed.stdout_text().contains("8 runs: 8 not started"), "{}", listed.stdout_text());
     let first = sandbox.curricle(["bench", "many.toml", "--jobs", "2", "--json"]).assert().success().json();
     let rows = first["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * (1 + 2), "untrained and two methods in two cases");
@@ -215,7 +223,10 @@ fn printed_commands_run_anywhere_and_cover_only_unfinished_runs() {
     assert_eq!(printed.lines().collect::<Vec<_>>(), [lines[0]]);
     let standing = ["bench", "a folder/many.toml", "--out", "my runs", "--status", "--json"];
     let standing = sandbox.curricle(standing).assert().success().json();
-    assert_eq!((&standing["runs"][0]["state"], &standing["runs"][1]["state"]), (&"missing".into(), &"finished".into()));
+    assert_eq!(
+        (&standing["runs"][0]["state"], &standing["runs"][1]["state"]),
+        (&"not_started".into(), &"finished".into())
+    );
 }
 
 #[test]
@@ -228,7 +239,7 @@ fn a_method_with_a_search_is_first_tuned_on_validation_classes() {
     let recipe = recipe.replace("name = \"adam\"", "name = \"sgd\"").replace("epochs = 3", "epochs = 2");
     sandbox.write("many.toml", recipe + "\n[sweep]\nmethods = [\"tuned.toml\", \"ms.toml\"]\nseeds = 2\n");
     let planned = sandbox.curricle(["bench", "many.toml", "--dry-run"]).assert().success().stdout_text();
-    assert!(planned.contains("7 runs: 5 missing, 2 waiting"), "{planned}");
+    assert!(planned.contains("7 runs: 5 not started, 2 waiting"), "{planned}");
     let done = sandbox.curricle(["bench", "many.toml", "--json"]).assert().success();
     let json = done.json();
     let search = &json["tune"]["searches"][0];

@@ -71,6 +71,7 @@ fn a_bad_image_ends_the_run_or_is_skipped() {
     std::fs::write(sandbox.path("images/class 1/3.jpg"), &whole[..whole.len() / 2]).unwrap();
     let failed = sandbox.curricle(["run", "small.toml"]).assert().code(1).stderr_text();
     assert!(failed.contains("class 1/3.jpg`: is truncated after"), "{failed}");
+    assert!(failed.contains("curricle data check") && failed.contains("images.on_bad_image = \"skip\""), "{failed}");
 
     let skip = ["run", "small.toml", "--set", "images.on_bad_image=skip", "--json", "--out"];
     let run = |out: &'static str| {
@@ -103,6 +104,15 @@ fn data_check_lists_every_bad_file() {
     let report = sandbox.curricle(check.into_iter().chain(["--json"])).assert().code(1).json();
     assert_eq!((&report["files"], &report["parts"][0]["part"]), (&49.into(), &"train".into()));
     assert_eq!(report["bad"][0]["path"], "class 2/0.png");
+
+    sandbox.write("images/class 1/notes.txt", "");
+    sandbox.write("images/read me.md", "");
+    std::fs::create_dir(sandbox.path("images/class 9")).unwrap();
+    let ignored = sandbox.curricle(check).assert().code(1).stdout_text();
+    assert!(ignored.contains("`class 1/notes.txt`: does not have the extension of an image"), "{ignored}");
+    assert!(ignored.contains("`class 9`: is a class folder without images"), "{ignored}");
+    assert!(ignored.contains("`read me.md`: is not in a class folder"), "{ignored}");
+    assert!(ignored.contains("3 entries are not part of the data set"), "{ignored}");
 
     sandbox.write("list.csv", "path,label\nimages/class 0/0.png,a\nimages/class 0/none.png,b\n");
     let csv = ["--set", "data={source=\"csv\", path=\"list.csv\", split=\"none\"}"];

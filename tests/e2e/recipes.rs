@@ -1,6 +1,6 @@
 //! The recipes that come with the program.
 
-use crate::support::{Printed, Sandbox, root};
+use crate::support::{Printed, Sandbox, root, small_recipe};
 use std::path::{Path, PathBuf};
 
 /// All recipes below a folder, without those that only serve as a base.
@@ -17,6 +17,29 @@ fn recipes(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[test]
+fn check_and_explain_mention_inherited_noise() {
+    let sandbox = Sandbox::new();
+    sandbox.write("base.toml", small_recipe("ms", "uniform"));
+    sandbox.write("own.toml", "extends = \"base.toml\"\n[train]\nepochs = 1\n");
+    for command in ["check", "explain"] {
+        let said = |recipe: &str| sandbox.curricle([command, recipe]).assert().success().stderr_text();
+        let inherited = said("own.toml");
+        assert!(inherited.contains("label noise `uniform` is inherited from `base.toml`"), "{inherited}");
+        assert!(!said("base.toml").contains("inherited"));
+    }
+}
+
+#[test]
+fn very_many_mistakes_are_counted_instead_of_listed() {
+    let sandbox = Sandbox::new();
+    let unknown: String = (0..5000).map(|i| format!("[table{i}]\nx = 1\n")).collect();
+    sandbox.write("many.toml", small_recipe("ms", "uniform") + &unknown);
+    let checked = sandbox.curricle(["check", "many.toml"]).assert().code(2);
+    assert!(checked.stdout_text().contains("many.toml: 5000 problems"), "{}", checked.stdout_text());
+    assert!(checked.stderr_text().contains("and 4900 more problems"));
 }
 
 #[test]

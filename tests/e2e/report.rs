@@ -42,7 +42,7 @@ fn runs_are_reported_in_every_format() {
     let html = sandbox.read("report.html");
     assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));
     assert_eq!(html.matches("data:image/png;base64,").count(), 2, "what each method retrieves");
-    for figure in ["curve", "loss", "objective", "convergence", "auroc", "weights-bspml"] {
+    for figure in ["memorisation", "loss", "objective", "convergence", "weights-bspml"] {
         let svg = sandbox.read(format!("figures/{figure}.svg"));
         assert!(svg.contains("bspml"), "{svg}");
         assert!(html.contains(&format!("id=\"{figure}-title\"")), "no {figure} on the page");
@@ -59,7 +59,7 @@ fn runs_under_different_conditions_are_refused_and_unfinished_ones_listed() {
         assert!(refused.contains(part), "no {part} in\n{refused}");
     }
     let by = sandbox.curricle(["report", "runs", "--by", "noise.ratio", "--figures", "figures"]).assert().success();
-    assert!(by.stdout_text().contains("noise.ratio = 0.4"), "{}", by.stdout_text());
+    assert!(by.stdout_text().contains("40 % noise"), "{}", by.stdout_text());
 
     let run = crate::support::run_folder(&sandbox.path("runs/other"));
     std::fs::remove_file(run.join("result.json")).unwrap();

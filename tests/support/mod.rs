@@ -188,7 +188,7 @@ restarts = 1
     )
 }
 
-/// The only run folder below `runs` of a sandbox, such as `runs/x/01234567/seed-0`.
+/// The only run folder below `runs` of a sandbox, such as `runs/x/ms-01234567/seed-0`.
 pub(crate) fn run_folder(runs: &Path) -> PathBuf {
     let mut folder = runs.to_path_buf();
     while !folder.join("recipe.toml").exists() {

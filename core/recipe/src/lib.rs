@@ -37,7 +37,6 @@ mod tune;
 mod validate;
 
 pub use catalogue::{Catalogue, ComponentSchema, Written};
-pub use grid::folder_name;
 pub use hash::identity;
 pub use keywords::unsupported_keyword;
 pub use listing::{Choice, Listing, Setting, listings};

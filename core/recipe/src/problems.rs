@@ -143,37 +143,58 @@ impl SourceCode for Source {
     }
 }
 
-/// All errors in a recipe; never empty.
+/// More problems than this are counted, not listed: each one is looked up in the source, which takes long.
+const LISTED: usize = 100;
+
+/// The errors in a recipe, at most [`LISTED`] of them and one that counts the others; never empty.
 #[derive(Debug, Clone)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems {
+    all: Vec<Problem>,
+    /// Counts those that are not listed.
+    rest: Option<Problem>,
+}
 
 impl Problems {
     /// `Ok` if there are none.
     pub fn check(problems: Vec<Problem>) -> Result<(), Self> {
-        if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
     }
 
-    /// All of them.
-    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
-        self.0.iter()
+    /// Those that are listed.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        let listed = if self.rest.is_some() { LISTED } else { self.all.len() };
+        self.all.iter().take(listed).chain(&self.rest)
+    }
+
+    /// All of them, to combine with others.
+    pub(crate) fn into_all(self) -> Vec<Problem> {
+        self.all
+    }
+
+    /// The number of all problems, listed or not.
+    pub fn count(&self) -> usize {
+        self.all.len()
     }
 }
 
 impl From<Vec<Problem>> for Problems {
-    fn from(problems: Vec<Problem>) -> Self {
-        Self(problems)
+    fn from(all: Vec<Problem>) -> Self {
+        // One more would take the line that counts the rest.
+        let more = all.len().saturating_sub(LISTED);
+        let rest = (more > 1).then(|| Problem::new(&Origin::Default, format!("and {more} more problems")));
+        Self { all, rest }
     }
 }
 
 impl From<Problem> for Problems {
     fn from(problem: Problem) -> Self {
-        Self(vec![problem])
+        vec![problem].into()
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.0.as_slice() {
+        match self.all.as_slice() {
             [one] => f.write_str(&one.message),
             many => write!(f, "the recipe has {} problems", many.len()),
         }
@@ -184,7 +205,7 @@ impl std::error::Error for Problems {}
 
 impl Diagnostic for Problems {
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        Some(Box::new(self.0.iter().map(|p| p as &dyn Diagnostic)))
+        Some(Box::new(self.iter().map(|p| p as &dyn Diagnostic)))
     }
 }
 
@@ -210,6 +231,16 @@ pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize,
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn very_many_problems_are_counted_instead_of_listed() {
+        let many = |n: usize| {
+            Problems::from((0..n).map(|i| Problem::new(&Origin::Default, format!("{i}"))).collect::<Vec<_>>())
+        };
+        assert_eq!((many(101).iter().count(), many(50_000).iter().count()), (101, 101));
+        assert_eq!(many(50_000).iter().last().unwrap().message, "and 49900 more problems");
+        assert_eq!(many(50_000).to_string(), "the recipe has 50000 problems");
+    }
 
     #[test]
     fn the_place_is_underlined_and_help_follows() {

@@ -2,8 +2,10 @@
 
 use crate::problems::{Problem, Problems};
 use crate::settings::{PluginFile, Recipe};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 use crate::{hash, render};
+use curricle_record::{RunFolder, RunLabels, default_method, leaves};
+use std::path::Path;
 
 /// A checked recipe with every default filled in.
 #[derive(Debug, Clone)]
@@ -50,6 +52,43 @@ impl Resolved {
     /// The first 8 digits of the hash, for folder names and lists.
     pub fn short_hash(&self) -> String {
         self.hash()[..8].to_string()
+    }
+
+    /// The method's name in tables.
+    pub fn method(&self) -> String {
+        let Recipe { method, loss, weights, .. } = &self.recipe;
+        method.clone().unwrap_or_else(|| default_method(&loss.name, &weights.name))
+    }
+
+    /// The folder of its run below `out`.
+    pub fn folder(&self, out: &Path) -> RunFolder {
+        let Recipe { name, case, seed, .. } = &self.recipe;
+        let labels = RunLabels { recipe: name, method: &self.method(), case: case.as_deref().unwrap_or_default() };
+        RunFolder::below(out, &labels, &self.hash(), *seed)
+    }
+
+    /// A sentence about label noise that comes from a recipe that the one at `path` extends, because that
+    /// recipe alone does not show it.
+    pub fn inherited_noise(&self, path: &Path) -> Option<String> {
+        let Node { value: Value::String(noise), origin } = &self.tree.find("noise.name")?.node else { return None };
+        let place = origin.place().filter(|place| !place.source.is_argument)?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let from = &place.source.name;
+        let inherited = noise != "none" && real(Path::new(from)) != real(path);
+        inherited.then(|| {
+            format!("note: label noise `{noise}` is inherited from `{from}`; `[noise] name = \"none\"` turns it off")
+        })
+    }
+
+    /// The settings given as arguments, such as `loss.alpha=3`.
+    pub fn arguments(&self) -> Vec<String> {
+        let given = |path: &str| self.tree.origin_of(path).place().is_some_and(|place| place.source.is_argument);
+        let written = |path: &str| self.tree.find(path).is_some_and(|entry| entry.node.origin.place().is_some());
+        let leaves = leaves(&self.tree.to_json()).into_iter();
+        let given = leaves.filter(|(path, _)| path != "seed" && written(path) && given(path));
+        given
+            .map(|(path, value)| format!("{path}={}", value.as_str().map_or(value.to_string(), str::to_string)))
+            .collect()
     }
 
     /// The hash as if all components were built in: equal for runs that differ only in the contents of

@@ -1,5 +1,6 @@
 //! Errors in the files of a run.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Result of everything in this crate.
@@ -9,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused to read or write a file.
-    #[error("cannot {action} `{path}`: {source}")]
+    #[error("cannot {action} `{path}`: {source}{hint}", hint = next_step(source))]
     File {
         /// `read`, `write`, `create`, …
         action: &'static str,
@@ -56,5 +57,35 @@ impl Error {
     /// A file whose contents are wrong.
     pub fn format(path: impl AsRef<Path>, message: impl Into<String>) -> Error {
         Error::Format { path: path.as_ref().to_path_buf(), message: message.into() }
+    }
+}
+
+/// What to do about an error of the operating system, where that is clear.
+fn next_step(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "\nhelp: free some space, or choose a folder on another disk; an interrupted run resumes where it stopped"
+        }
+        ErrorKind::PermissionDenied => "\nhelp: check the owner and permissions, or choose another folder",
+        ErrorKind::ReadOnlyFilesystem => "\nhelp: choose a folder that can be written",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disks_and_missing_permissions_have_a_next_step() {
+        for (kind, step) in [
+            (ErrorKind::StorageFull, "free some space"),
+            (ErrorKind::PermissionDenied, "check the owner and permissions"),
+            (ErrorKind::ReadOnlyFilesystem, "choose a folder that can be written"),
+        ] {
+            let message = Error::file("write", "a.json")(kind.into()).to_string();
+            assert!(message.starts_with("cannot write `a.json`: ") && message.contains(step), "{message}");
+        }
+        assert!(!Error::file("read", "a.json")(ErrorKind::NotFound.into()).to_string().contains("help:"));
     }
 }

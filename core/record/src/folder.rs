@@ -1,5 +1,6 @@
 //! The folder of one run.
 
+use crate::folder_name::folder_name;
 use crate::metrics_file::{self, Scalar};
 use crate::samples::SampleTable;
 use crate::{Error, FORMAT, Manifest, Result, RunResult, files};
@@ -23,6 +24,17 @@ pub struct RunFolder {
     path: PathBuf,
 }
 
+/// The names that a run's folder shows.
+#[derive(Debug, Clone, Copy)]
+pub struct RunLabels<'a> {
+    /// The recipe's name; that of the whole sweep for one of its runs.
+    pub recipe: &'a str,
+    /// The method's name in tables.
+    pub method: &'a str,
+    /// The case's name in tables; empty if it has none.
+    pub case: &'a str,
+}
+
 /// A run folder that this process alone may write to, until the value is dropped.
 #[derive(Debug)]
 pub struct LockedRun {
@@ -37,10 +49,15 @@ impl RunFolder {
         Self { path: path.into() }
     }
 
-    /// The folder of a run below `out`: `<out>/<name>/<hash>/seed-<seed>`.
-    pub fn below(out: &Path, name: &str, hash: &str, seed: u64) -> Self {
+    /// The folder of a run below `out`: `<out>/<recipe>/<method>-<case>-<hash>/seed-<seed>`.
+    ///
+    /// TensorBoard names runs after their folders, so method and case come first; the hash alone decides
+    /// which runs are repetitions of each other.
+    pub fn below(out: &Path, labels: &RunLabels, hash: &str, seed: u64) -> Self {
         let short = hash.get(..8).unwrap_or(hash);
-        Self::new(out.join(name).join(short).join(format!("seed-{seed}")))
+        let method = labels.method.replace(" + ", "+");
+        let named = folder_name(&[&method, labels.case]);
+        Self::new(out.join(labels.recipe).join(format!("{named}-{short}")).join(format!("seed-{seed}")))
     }
 
     /// The run that a path names: its folder, or the `result.json` in it, which shells complete to.
@@ -152,7 +169,13 @@ impl RunFolder {
 
     /// The manifest of the run, if it was started.
     pub fn read_manifest(&self) -> Result<Option<Manifest>> {
-        let manifest: Option<Manifest> = files::read_json(&self.manifest())?;
+        let damaged = |error| match error {
+            Error::Format { path, message } => {
+                Error::format(path, format!("{message}; restore the file, or use `curricle run --force` to start over"))
+            }
+            other => other,
+        };
+        let manifest: Option<Manifest> = files::read_json(&self.manifest()).map_err(damaged)?;
         match &manifest {
             Some(manifest) if manifest.format != FORMAT => Err(Error::format(
                 self.manifest(),
@@ -226,10 +249,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn folders_start_with_method_and_case_and_end_with_the_hash() {
+        let below = |method: &str, case: &str| {
+            let labels = RunLabels { recipe: "many", method, case };
+            RunFolder::below(Path::new("runs"), &labels, "0123456789", 3).path().display().to_string()
+        };
+        assert_eq!(below("ms", ""), "runs/many/ms-01234567/seed-3");
+        assert_eq!(below("ms + prism", "20 % noise"), "runs/many/ms+prism-20-noise-01234567/seed-3");
+        let long = "é".repeat(200);
+        assert!(below(&long, &long).ends_with("-01234567/seed-3"), "the hash is never cut off");
+    }
+
+    #[test]
     fn a_folder_can_be_locked_once() {
         let base = tempfile::tempdir().unwrap();
-        let run = RunFolder::below(base.path(), "ms", "0123456789", 3);
-        assert!(run.path().ends_with("ms/01234567/seed-3"));
+        let run = RunFolder::new(base.path().join("run"));
         let first = run.clone().lock().unwrap();
         assert!(matches!(run.clone().lock(), Err(Error::Busy(_))));
         assert!(run.is_locked());
@@ -254,6 +288,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let run = RunFolder::new(base.path());
         assert!(run.read_result().unwrap().is_none() && run.read_manifest().unwrap().is_none());
+        std::fs::write(run.manifest(), "{").unwrap();
+        assert!(run.read_manifest().unwrap_err().to_string().contains("--force"));
         std::fs::write(run.result(), "{").unwrap();
         assert!(run.read_result().unwrap_err().to_string().contains("--force"));
     }

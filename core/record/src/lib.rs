@@ -9,6 +9,7 @@ mod error;
 mod exit;
 pub mod files;
 mod folder;
+mod folder_name;
 mod manifest;
 mod metric;
 pub mod metrics_file;
@@ -19,7 +20,8 @@ mod state;
 
 pub use error::{Error, Result};
 pub use exit::Exit;
-pub use folder::{LockedRun, RunFolder};
+pub use folder::{LockedRun, RunFolder, RunLabels};
+pub use folder_name::folder_name;
 pub use manifest::{Conditions, FORMAT, Manifest, PluginHash, SkippedFile, WeightsReport};
 pub use metric::{Metric, Metrics};
 pub use result::{RunResult, default_method};

@@ -17,7 +17,7 @@ pub enum RunState {
     /// It failed with this error.
     Failed(String),
     /// It has not started.
-    Missing,
+    NotStarted,
     /// It is waiting for the search that chooses its settings.
     Waiting,
 }
@@ -31,7 +31,7 @@ pub enum StateName {
     Running,
     Interrupted,
     Failed,
-    Missing,
+    NotStarted,
     Waiting,
 }
 
@@ -42,7 +42,7 @@ impl StateName {
         StateName::Running,
         StateName::Interrupted,
         StateName::Failed,
-        StateName::Missing,
+        StateName::NotStarted,
         StateName::Waiting,
     ];
 
@@ -53,7 +53,7 @@ impl StateName {
             StateName::Running => "running",
             StateName::Interrupted => "interrupted",
             StateName::Failed => "failed",
-            StateName::Missing => "missing",
+            StateName::NotStarted => "not started",
             StateName::Waiting => "waiting",
         }
     }
@@ -81,7 +81,7 @@ impl RunState {
             Err(error) => return Err(Error::file("read", &failure)(error)),
         }
         // A folder that holds only a lock was never started.
-        Ok(if folder.manifest().exists() { RunState::Interrupted } else { RunState::Missing })
+        Ok(if folder.manifest().exists() { RunState::Interrupted } else { RunState::NotStarted })
     }
 
     /// The state in one word.
@@ -91,14 +91,14 @@ impl RunState {
             RunState::Running => StateName::Running,
             RunState::Interrupted => StateName::Interrupted,
             RunState::Failed(_) => StateName::Failed,
-            RunState::Missing => StateName::Missing,
+            RunState::NotStarted => StateName::NotStarted,
             RunState::Waiting => StateName::Waiting,
         }
     }
 
     /// Whether the run is unfinished and no process is working on it.
     pub fn is_open(&self) -> bool {
-        matches!(self, RunState::Interrupted | RunState::Failed(_) | RunState::Missing)
+        matches!(self, RunState::Interrupted | RunState::Failed(_) | RunState::NotStarted)
     }
 
     /// The result, if the run is finished.

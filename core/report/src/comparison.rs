@@ -1,7 +1,7 @@
 //! Runs grouped for a report: methods as rows, cases as columns or tables, seeds as repetitions.
 
 use crate::agreement::{Condition, Disagreement, disagreements};
-use crate::difference::shown;
+use crate::difference::{Difference, differences, shown};
 use crate::published;
 use crate::runs::{FoundRuns, ReportedRun, RunKey, SkippedRun};
 use crate::{Error, Result};
@@ -37,6 +37,8 @@ pub struct Comparison {
     pub skipped: Vec<SkippedRun>,
     /// Conditions that runs should share but do not.
     pub disagreements: Vec<Disagreement>,
+    /// Settings that differ between cases besides those that define the cases.
+    pub other_differences: Vec<Difference>,
 }
 
 impl Comparison {
@@ -64,7 +66,8 @@ impl Comparison {
         // With `by`, cases are named after settings, so skipped runs match none of them.
         let known = |place: &RunKey| methods.contains(&place.method) && cases.contains(&place.case);
         let missing = skipped.iter().filter_map(|l| l.place.clone()).filter(known).collect();
-        let comparison = Self::assemble(runs, methods, cases, missing, skipped);
+        let mut comparison = Self::assemble(runs, methods, cases, missing, skipped);
+        comparison.other_differences = comparison.besides(&selection.by);
         comparison.refuse_mixtures(selection.allow_batches)?;
         Ok(comparison)
     }
@@ -109,10 +112,40 @@ impl Comparison {
                 None => kept.push(run),
             }
         }
-        let mut comparison = Self { runs: kept, methods, cases, missing, skipped, disagreements: Vec::new() };
+        let mut comparison = Self {
+            runs: kept,
+            methods,
+            cases,
+            missing,
+            skipped,
+            disagreements: Vec::new(),
+            other_differences: Vec::new(),
+        };
         let found = comparison.cases.iter().flat_map(|case| disagreements(case, &comparison.of_case(case)));
         comparison.disagreements = found.collect();
         comparison
+    }
+
+    /// Settings that differ between the cases of a method, but do not define the cases.
+    fn besides(&self, by: &[String]) -> Vec<Difference> {
+        if by.is_empty() {
+            return Vec::new();
+        }
+        // With and without noise, its other settings differ too.
+        let defines = |setting: &str| {
+            let noise = setting.starts_with("noise.") && by.iter().any(|key| key == "noise.ratio");
+            noise || by.iter().any(|key| key == setting || setting.starts_with(&format!("{key}.")))
+        };
+        let mut found: Vec<Difference> = Vec::new();
+        for method in &self.methods {
+            let groups = self.groups().filter(|(own, _, _)| own == method);
+            let recipes: Vec<(&str, &serde_json::Value)> =
+                groups.map(|(_, case, runs)| (case, &runs[0].settings)).collect();
+            let new = differences(&recipes).into_iter().filter(|d| !defines(&d.setting));
+            let new: Vec<_> = new.filter(|d| found.iter().all(|known| known.setting != d.setting)).collect();
+            found.extend(new);
+        }
+        found
     }
 
     fn refuse_mixtures(&self, allow_batches: bool) -> Result<()> {

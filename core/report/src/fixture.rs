@@ -55,7 +55,7 @@ pub(crate) fn run(method: &str, case: &str, seed: u64, recall: f64) -> ReportedR
         seconds: 12.5,
         model_blake3: String::new(),
     };
-    let folder = format!("runs/fixture-{method}/{}/seed-{seed}", &result.recipe_hash[..8]).into();
+    let folder = format!("runs/fixture/{method}-{}/seed-{seed}", &result.recipe_hash[..8]).into();
     ReportedRun { folder, method: method.into(), case: case.into(), settings, result, manifest: None }
 }
 

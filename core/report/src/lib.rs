@@ -5,11 +5,15 @@
 //! rendered in one of several formats ([`mod@format`]).
 
 pub mod agreement;
+mod best_epoch;
+mod case_title;
+mod cell;
 mod comparison;
 mod difference;
 mod error;
 pub mod figures;
 pub mod format;
+mod grid;
 mod measure;
 mod published;
 mod runs;
@@ -17,6 +21,7 @@ pub mod statistics;
 mod summary;
 pub mod table;
 
+pub use best_epoch::BestEpoch;
 pub use comparison::{Comparison, Selection};
 pub use difference::{Difference, differences, shared};
 pub use error::{Error, Result};

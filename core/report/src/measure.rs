@@ -9,6 +9,9 @@ use serde::Serialize;
 /// Metrics shown by default, as far as the runs have them.
 const DEFAULT: [&str; 4] = ["recall@1", "nmi", "map@r", "auroc"];
 
+/// The duration of a run.
+const SECONDS: &str = "seconds";
+
 /// A metric of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measure {
@@ -41,7 +44,7 @@ impl Measure {
             "recall" => plain("noise recall", true, Some(true)),
             "maw" => plain("MAW", false, None),
             "sdaw" => plain("SDAW", false, None),
-            "seconds" => plain("time (s)", false, None),
+            SECONDS => plain("time (s)", false, None),
             "final_loss" => plain("loss", false, None),
             _ => plain(&name.replace('_', " "), false, None),
         }
@@ -91,7 +94,7 @@ impl Measure {
 
     /// A standard deviation as tables show it, with as many decimals as the mean before it.
     pub(crate) fn show_std(&self, std: f64, mean: f64) -> String {
-        if self.percent || !PLAIN.contains(&mean.abs()) {
+        if self.percent || self.name == SECONDS || !PLAIN.contains(&mean.abs()) {
             return self.show(std);
         }
         format!("{std:.*}", decimals(mean))
@@ -101,6 +104,9 @@ impl Measure {
     pub fn show(&self, value: f64) -> String {
         let shown = if self.percent {
             format!("{:.1}", 100.0 * value)
+        } else if self.name == SECONDS {
+            // Durations are compared with each other, so they all have the same precision.
+            format!("{value:.1}")
         } else if value == 0.0 || PLAIN.contains(&value.abs()) {
             format!("{value:.*}", decimals(value))
         } else {
@@ -138,7 +144,7 @@ fn values(run: &ReportedRun) -> Vec<(String, f64)> {
     let result = &run.result;
     let mut values = result.trained.scalars();
     values.extend(result.weighting.iter().cloned());
-    values.extend([("final_loss".to_string(), result.final_loss), ("seconds".to_string(), result.seconds)]);
+    values.extend([("final_loss".to_string(), result.final_loss), (SECONDS.to_string(), result.seconds)]);
     values
 }
 
@@ -155,6 +161,8 @@ mod tests {
         let maw = Measure::named("maw");
         assert_eq!([maw.show(0.8), maw.show(12.34), maw.show(1e-7)], ["0.800", "12.3", "1.00e-7"]);
         assert_eq!([maw.show_std(9.8312, 17.1), maw.show_std(0.0012, 0.8)], ["9.8", "0.001"]);
+        let time = Measure::named("seconds");
+        assert_eq!([time.show(4.266), time.show(59.84), time.show(1213.44)], ["4.3", "59.8", "1213.4"]);
         assert_eq!([maw.show(1213.4), maw.show_std(710.2, 1213.4)], ["1213", "710"]);
     }
 }

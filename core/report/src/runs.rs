@@ -29,7 +29,7 @@ impl ReportedRun {
     /// A finished run of a sweep.
     pub(crate) fn from_sweep(planned: &SweepRun, result: RunResult) -> Self {
         Self {
-            folder: RunFolder::below(Path::new(""), &result.name, &result.recipe_hash, result.seed).path().into(),
+            folder: planned.resolved.folder(Path::new("")).path().into(),
             method: planned.method.clone(),
             case: planned.case.clone().unwrap_or_default(),
             settings: serde_json::to_value(&planned.resolved.recipe).unwrap_or_default(),

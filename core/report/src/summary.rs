@@ -5,7 +5,7 @@ use crate::agreement::Condition;
 use crate::comparison::unknown;
 use crate::published::{self, Published};
 use crate::statistics::{EXACT_SIGN_FLIPS, Spread, Test, holm};
-use crate::{Comparison, Measure, ReportedRun};
+use crate::{BestEpoch, Comparison, Measure, ReportedRun};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +34,8 @@ pub struct MetricValue {
     pub against: Option<PairedComparison>,
     /// The published value for the same data set and noise.
     pub published: Option<Published>,
+    /// The best epoch, for the main metric.
+    pub best_epoch: Option<BestEpoch>,
 }
 
 /// A paired test.
@@ -54,6 +56,10 @@ pub struct SummaryRow {
     pub method: String,
     /// The case, if it has a name.
     pub case: Option<String>,
+    /// The loss of its runs; empty for the untrained model and where nothing ran.
+    pub loss: String,
+    /// Their weight scheme.
+    pub weights: String,
     /// Whether this is a method rather than the untrained model.
     pub trained: bool,
     /// Seeds of its runs.
@@ -134,6 +140,8 @@ impl Summary {
             rows.push(SummaryRow {
                 method: method.clone(),
                 case: label.clone(),
+                loss: group.first().map(|run| run.result.loss.clone()).unwrap_or_default(),
+                weights: group.first().map(|run| run.result.weights.clone()).unwrap_or_default(),
                 trained: true,
                 seeds: group.iter().map(|run| run.seed()).collect(),
                 missing: seeds.union(&expected).filter(|seed| !has(seed)).count(),
@@ -157,6 +165,7 @@ impl Summary {
             gain: Spread::of(&gains),
             against: self.tested(comparison, measure, group),
             published: published::value(group.first()?, measure),
+            best_epoch: (self.metrics.first() == Some(measure)).then(|| BestEpoch::of(group, measure)).flatten(),
         })
     }
 
@@ -182,7 +191,7 @@ fn untrained(metrics: &[Measure], runs: &[&ReportedRun], case: Option<String>) -
     let value = |measure: &Measure| {
         let values: Vec<f64> = by_seed.values().filter_map(|run| measure.untrained(run)).collect();
         let spread = Spread::of(&values)?;
-        let value = MetricValue { spread, rank: None, gain: None, against: None, published: None };
+        let value = MetricValue { spread, rank: None, gain: None, against: None, published: None, best_epoch: None };
         Some((measure.name.clone(), value))
     };
     let values: BTreeMap<_, _> = metrics.iter().filter_map(value).collect();
@@ -190,6 +199,8 @@ fn untrained(metrics: &[Measure], runs: &[&ReportedRun], case: Option<String>) -
     (!values.is_empty()).then(|| SummaryRow {
         method: "untrained".into(),
         case,
+        loss: String::new(),
+        weights: String::new(),
         trained: false,
         seeds,
         missing: 0,
@@ -242,6 +253,11 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
             };
             caveats.push(format!("{}: {consequence}", disagreement.summary()));
         }
+    }
+    for difference in &comparison.other_differences {
+        let values = difference.values.iter().map(|(value, cases)| format!("{value} ({})", cases.join("; ")));
+        let values = values.collect::<Vec<_>>().join(", ");
+        caveats.push(format!("the cases also differ in `{}`: {values}", difference.setting));
     }
     for row in summary.rows.iter().filter(|row| row.missing > 0) {
         let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));

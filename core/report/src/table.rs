@@ -1,91 +1,11 @@
 //! The tables of a report, independent of the output format.
 
+use crate::case_title::case_title;
+use crate::cell::value_cell;
+pub use crate::cell::{Cell, Content, Mark, ReportTable};
+use crate::grid::grids;
 use crate::summary::{MetricValue, Summary, SummaryRow};
 use crate::{Comparison, Measure, Published, published};
-
-/// The highlight of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mark {
-    /// Not highlighted.
-    #[default]
-    None,
-    /// The best of its column.
-    Best,
-    /// The second best.
-    Second,
-}
-
-/// The content of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Content {
-    /// Nothing to show.
-    #[default]
-    Nothing,
-    /// Plain text.
-    Text(String),
-    /// A number, with its standard deviation if there is one.
-    Number {
-        /// The number, or the mean of several.
-        mean: String,
-        /// Their standard deviation.
-        std: Option<String>,
-    },
-    /// A difference: its sign is always shown.
-    Signed(String),
-    /// An interval from low to high.
-    Interval(String, String),
-}
-
-/// A cell.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cell {
-    /// Its content.
-    pub content: Content,
-    /// Its highlight.
-    pub mark: Mark,
-}
-
-impl Cell {
-    fn text(text: impl Into<String>) -> Self {
-        Content::Text(text.into()).into()
-    }
-
-    fn number(mean: String) -> Self {
-        Content::Number { mean, std: None }.into()
-    }
-
-    /// Plain text, without its mark.
-    pub fn plain(&self) -> String {
-        let minus = |number: &str| number.replace('-', "−");
-        match &self.content {
-            Content::Nothing => "–".into(),
-            Content::Text(text) => text.clone(),
-            Content::Number { mean, std: None } => minus(mean),
-            Content::Number { mean, std: Some(std) } => format!("{} ± {std}", minus(mean)),
-            Content::Signed(difference) => minus(difference),
-            Content::Interval(low, high) => format!("{} – {}", minus(low), minus(high)),
-        }
-    }
-}
-
-impl From<Content> for Cell {
-    fn from(content: Content) -> Self {
-        Self { content, mark: Mark::None }
-    }
-}
-
-/// A table; its first column names the rows.
-#[derive(Debug, Clone)]
-pub struct ReportTable {
-    /// What it shows.
-    pub title: String,
-    /// Titles of the columns.
-    pub columns: Vec<String>,
-    /// The rows; those of baselines first.
-    pub rows: Vec<Vec<Cell>>,
-    /// Number of baseline rows, which are visually separated.
-    pub baselines: usize,
-}
 
 /// All tables of a report with their notes.
 #[derive(Debug, Clone)]
@@ -94,6 +14,8 @@ pub struct ReportLayout {
     pub title: String,
     /// The tables.
     pub tables: Vec<ReportTable>,
+    /// The one table for papers: methods × cases, or methods × metrics of a single case, and losses × weights.
+    pub compact: Vec<ReportTable>,
     /// How to read them.
     pub notes: Vec<String>,
     /// Caveats.
@@ -102,18 +24,29 @@ pub struct ReportLayout {
 
 /// Lays out an overview of all cases, if there are several, and one table for each.
 pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> ReportLayout {
+    let grids = grids(comparison, summary);
     let mut tables = Vec::new();
     if let (Some(main), true) = (summary.metrics.first(), comparison.cases.len() > 1) {
         tables.push(overview(main, comparison, summary));
     }
-    for case in &comparison.cases {
-        tables.push(of_case(case, summary));
+    let mut compact = tables.clone();
+    if compact.is_empty() {
+        compact.extend(comparison.cases.first().map(|case| of_metrics(case, comparison, summary)));
     }
-    ReportLayout { title: title.into(), tables, notes: notes(summary), caveats: summary.caveats.clone() }
+    compact.extend(grids.iter().cloned());
+    tables.extend(grids);
+    for case in &comparison.cases {
+        tables.push(of_case(case, comparison, summary));
+    }
+    let mut notes = notes(summary);
+    if let (Some(against), true) = (&summary.against, has_stars(&tables)) {
+        notes.push(format!("* p < 0.05, ** p < 0.01 against `{against}`."));
+    }
+    ReportLayout { title: title.into(), tables, compact, notes, caveats: summary.caveats.clone() }
 }
 
 fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> ReportTable {
-    let column = |case: &String| if case.is_empty() { "unnamed".into() } else { case.clone() };
+    let column = |case: &String| if case.is_empty() { "unnamed".into() } else { case_title(comparison, case) };
     let mut columns = vec!["method".to_string()];
     columns.extend(comparison.cases.iter().map(column));
     let cells = |name: &str, row: &dyn Fn(&str) -> Option<Cell>| {
@@ -134,7 +67,30 @@ fn overview(measure: &Measure, comparison: &Comparison, summary: &Summary) -> Re
     ReportTable { title: format!("{} in all cases", measure.title), columns, rows, baselines }
 }
 
-fn of_case(case: &str, summary: &Summary) -> ReportTable {
+/// Whether a table shows how certain differences are.
+fn has_stars(tables: &[ReportTable]) -> bool {
+    tables.iter().flat_map(|table| table.rows.iter().flatten()).any(|cell| !cell.stars.is_empty())
+}
+
+/// The metrics of all methods of a case.
+fn of_metrics(case: &str, comparison: &Comparison, summary: &Summary) -> ReportTable {
+    let rows: Vec<&SummaryRow> = summary.of_case(case).collect();
+    let mut columns = vec!["method".to_string()];
+    columns.extend(summary.metrics.iter().map(|measure| measure.title.clone()));
+    let cells = |row: &&SummaryRow| {
+        let value = |measure: &Measure| Some(value_cell(measure, row.values.get(&measure.name)?));
+        let values = summary.metrics.iter().map(|measure| value(measure).unwrap_or_default());
+        std::iter::once(Cell::text(&row.method)).chain(values).collect()
+    };
+    ReportTable {
+        title: if case.is_empty() { "Results".into() } else { case_title(comparison, case) },
+        columns,
+        baselines: rows.iter().filter(|row| !row.trained).count(),
+        rows: rows.iter().map(cells).collect(),
+    }
+}
+
+fn of_case(case: &str, comparison: &Comparison, summary: &Summary) -> ReportTable {
     let rows: Vec<&SummaryRow> = summary.of_case(case).collect();
     let columns = columns(&rows, summary);
     let mut titles = vec!["method".to_string()];
@@ -154,7 +110,7 @@ fn of_case(case: &str, summary: &Summary) -> ReportTable {
         cells
     };
     ReportTable {
-        title: if case.is_empty() { "Results".into() } else { case.into() },
+        title: if case.is_empty() { "Results".into() } else { case_title(comparison, case) },
         columns: titles,
         baselines: rows.iter().filter(|row| !row.trained).count(),
         rows: rows.iter().map(cells).collect(),
@@ -175,7 +131,8 @@ fn columns(rows: &[&SummaryRow], summary: &Summary) -> Vec<Column> {
         let mut add = |title: &str, cell: fn(&Measure, &MetricValue) -> Option<Cell>| {
             columns.push(Column { title: title.into(), measure: measure.clone(), cell });
         };
-        add(&measure.title, |measure, value| Some(value_cell(measure, value)));
+        // Without stars: there is a column for p.
+        add(&measure.title, |measure, value| Some(Cell { stars: "", ..value_cell(measure, value) }));
         if index > 0 {
             continue;
         }
@@ -185,6 +142,13 @@ fn columns(rows: &[&SummaryRow], summary: &Summary) -> Vec<Column> {
             add("95 % CI", |measure, value| {
                 let [low, high] = value.spread.interval?;
                 Some(Content::Interval(measure.show(low), measure.show(high)).into())
+            });
+        }
+        if has(|value| value.best_epoch.is_some()) {
+            add("best epoch †", |measure, value| {
+                let best = value.best_epoch?.spread;
+                let std = best.std.map(|std| measure.show_std(std, best.mean));
+                Some(Content::Number { mean: measure.show(best.mean), std }.into())
             });
         }
         if has(|value| value.gain.is_some()) {
@@ -205,17 +169,6 @@ fn columns(rows: &[&SummaryRow], summary: &Summary) -> Vec<Column> {
         }
     }
     columns
-}
-
-fn value_cell(measure: &Measure, value: &MetricValue) -> Cell {
-    let mark = match value.rank {
-        Some(1) => Mark::Best,
-        Some(2) => Mark::Second,
-        _ => Mark::None,
-    };
-    let mean = value.spread.mean;
-    let std = value.spread.std.map(|std| measure.show_std(std, mean));
-    Cell { content: Content::Number { mean: measure.show(mean), std }, mark }
 }
 
 fn signed(measure: &Measure, difference: f64) -> Cell {
@@ -249,6 +202,12 @@ fn notes(summary: &Summary) -> Vec<String> {
             "vs {against}: mean difference from `{against}`, paired by seed; p: {}{corrected}.",
             summary.test.title()
         ));
+    }
+    if values().any(|v| v.best_epoch.is_some()) {
+        notes.push(
+            "† best epoch: the highest value during training, a selection on the test classes that no one can make."
+                .into(),
+        );
     }
     if values().any(|v| v.published.is_some()) {
         notes.push(format!("{}{}.", published::SOURCE[..1].to_uppercase(), &published::SOURCE[1..]));

@@ -6,6 +6,9 @@ use crate::table::layout;
 use serde_json::json;
 use std::path::Path;
 
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+
 fn found(runs: Vec<ReportedRun>) -> FoundRuns {
     FoundRuns { runs, skipped: Vec::new() }
 }
@@ -75,8 +78,8 @@ fn runs_with_different_labels_are_refused_with_the_setting_and_both_values() {
     for part in [
         "training labels differ in case `noisy`, seed 1",
         "ffffffffffff",
-        "bspml, seed 1: runs/fixture-bspml",
-        "ms, seed 1: runs/fixture-ms",
+        "bspml, seed 1: runs/fixture/bspml-",
+        "ms, seed 1: runs/fixture/ms-",
         "noise.ratio = 0.2 (contrastive, ms), 0.3 (bspml)",
         "--by SETTING",
     ] {
@@ -218,7 +221,7 @@ fn tables_match_their_snapshots_in_every_format() {
     let whole = layout_of(&comparison, &summary);
     insta::assert_snapshot!("text", format::text(&whole, false));
     insta::assert_snapshot!("markdown", format::markdown(&whole));
-    insta::assert_snapshot!("latex", format::latex(&whole));
+    insta::assert_snapshot!("latex", format::latex(&whole, &summary));
     assert!(format::text(&whole, true).contains("\u{1b}[1m"), "bold");
     assert!(!format::text(&whole, false).contains('\u{1b}'));
 
@@ -238,7 +241,7 @@ fn special_characters_in_names_are_escaped_in_every_format() {
     let layout = layout(hostile, &comparison, &summary);
     let markdown = format::markdown(&layout);
     assert!(markdown.contains(r"a\|b\_&lt;i&gt;&amp;%${}\\\`"), "{markdown}");
-    let latex = format::latex(&layout);
+    let latex = format::latex(&layout, &summary);
     assert!(latex.contains(r"a$|$b\_$<$i$>$\&\%\$\{\}\textbackslash{}"), "{latex}");
     let figures = Figures::draw(&comparison, &summary);
     let page = format::Page { comparison: &comparison, summary: &summary, layout: &layout, figures: &figures };
@@ -283,8 +286,8 @@ fn figures_are_valid_xml_and_contain_the_values() {
     let names: Vec<&str> = figures.drawn.iter().map(|figure| figure.name.as_str()).collect();
     let expected = [
         "recall-1-against-noise",
+        "memorisation-noisy",
         "curve-clean",
-        "curve-noisy",
         "loss-clean",
         "loss-noisy",
         "objective-clean",
@@ -292,7 +295,6 @@ fn figures_are_valid_xml_and_contain_the_values() {
         "convergence-clean",
         "convergence-noisy",
         "auroc-clean",
-        "auroc-noisy",
         "weights-bspml-clean",
         "weights-bspml-noisy",
     ];
@@ -357,7 +359,8 @@ fn the_page_is_complete_and_self_contained() {
     let layout = layout("A <title>", &comparison, &summary);
     let page = format::Page { comparison: &comparison, summary: &summary, layout: &layout, figures: &figures };
     let html = format::html(&page).unwrap();
-    assert_eq!(html.matches("<svg").count(), figures.drawn.len());
+    let drawings = figures.drawn.iter().map(|figure| figure.svg.matches("<svg").count());
+    assert_eq!(html.matches("<svg").count(), drawings.sum::<usize>());
     assert_eq!(html.matches("src=\"data:image/png;base64,iVBOR").count(), 6, "one for each method and case");
     for part in ["<title>A &lt;title&gt;</title>", "id=\"results\"", "id=\"conditions\"", "<code>weights.name</code>"] {
         assert!(html.contains(part), "no {part}");
@@ -389,4 +392,118 @@ fn assert_balanced(html: &str) {
         }
     }
     assert!(open.is_empty(), "{open:?} is not closed");
+}
+
+#[test]
+fn grouping_by_a_setting_names_what_else_differs() {
+    let mut runs: Vec<ReportedRun> = fixture::runs().into_iter().filter(|run| run.method != "bspml").collect();
+    for run in runs.iter_mut().filter(|run| run.case == "noisy") {
+        run.settings["train"]["epochs"] = json!(20);
+    }
+    let by = |setting: &str, runs: Vec<ReportedRun>| {
+        let selection = Selection { by: vec![setting.into()], ..Default::default() };
+        let comparison = Comparison::new(found(runs), &selection).unwrap();
+        Summary::new(&comparison, &SummaryOptions::default()).unwrap().caveats
+    };
+    let caveat = "the cases also differ in `train.epochs`: 3 (no noise.ratio), 20 (noise.ratio = 0.2)";
+    assert_eq!(by("noise.ratio", runs), [caveat], "the noise itself is what they differ in");
+    assert!(by("noise.ratio", fixture::runs()).is_empty());
+}
+
+/// Three losses, each plain and with two weight schemes, under noise.
+fn losses_and_weights() -> Vec<ReportedRun> {
+    let mut runs = Vec::new();
+    for (i, loss) in ["ms", "snr", "fastap"].into_iter().enumerate() {
+        for (j, weights) in ["uniform", "balanced_self_paced", "oracle"].into_iter().enumerate() {
+            for seed in 0..2 {
+                let recall = 0.5 + 0.02 * i as f64 + 0.1 * j as f64 + 0.01 * seed as f64;
+                let method = curricle_record::default_method(loss, weights);
+                let mut run = fixture::run(&method, "noisy", seed, recall);
+                run.settings["loss"]["name"] = json!(loss);
+                run.settings["weights"]["name"] = json!(weights);
+                (run.result.loss, run.result.weights) = (loss.into(), weights.into());
+                runs.push(run);
+            }
+        }
+    }
+    runs
+}
+
+#[test]
+fn losses_and_weights_form_one_table_in_every_format() {
+    let comparison = compared(losses_and_weights());
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let whole = layout("", &comparison, &summary);
+    let table = &whole.tables[0];
+    assert_eq!(table.title, "R@1 by loss and weights: noisy");
+    assert_eq!(table.columns, ["loss", "no weights", "balanced self paced", "oracle"]);
+    let shown: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(table::Cell::plain).collect()).collect();
+    assert!(shown.contains(&["snr", "52.5 ± 0.7", "62.5 ± 0.7", "72.5 ± 0.7"].map(String::from).to_vec()), "{shown:?}");
+    let figures = Figures::default();
+    let page = format::Page { comparison: &comparison, summary: &summary, layout: &whole, figures: &figures };
+    for (format, text) in [
+        ("text", format::text(&whole, false)),
+        ("markdown", format::markdown(&whole)),
+        ("latex", format::latex(&whole, &summary)),
+        ("html", format::html(&page).unwrap()),
+    ] {
+        assert!(text.contains("by loss and weights") && text.contains("no weights"), "{format}: {text}");
+    }
+    let csv = format::csv(&summary).unwrap();
+    assert!(csv.lines().any(|line| line.ends_with(",snr,balanced_self_paced")), "{csv}");
+    assert_eq!(format::json(&comparison, &summary)["rows"][1]["loss"], "fastap");
+    let one_scheme = fixture::runs();
+    let comparison = compared(one_scheme);
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    assert!(layout("", &comparison, &summary).tables.iter().all(|table| !table.title.contains("by loss")));
+}
+
+#[test]
+fn the_best_epoch_is_beside_the_last_and_marked_as_a_selection() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runs: Vec<ReportedRun> = fixture::runs().into_iter().filter(|run| run.case == "noisy").collect();
+    for run in &mut runs {
+        fixture::write(run, folder.path());
+        run.folder = folder.path().join(&run.folder);
+        // Better in the second epoch than at the end.
+        let path = run.folder.join("metrics.jsonl");
+        let metrics = std::fs::read_to_string(&path).unwrap();
+        let better = json!({ "step": 20, "epoch": 2, "tag": "eval/recall@1", "value": 0.9 });
+        std::fs::write(&path, format!("{metrics}{better}\n")).unwrap();
+    }
+    let comparison = compared(runs);
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let best = summary.row("ms", "noisy").unwrap().values["recall@1"].best_epoch.unwrap();
+    assert_eq!((best.spread.mean, best.epoch), (0.9, 2.0));
+    let text = format::text(&layout("", &comparison, &summary), false);
+    assert!(text.contains("best epoch †") && text.contains("90.0 ± 0.0"), "{text}");
+    assert!(text.contains("a selection on the test classes that no one can make"), "{text}");
+}
+
+#[test]
+fn latex_tables_compile() {
+    let hostile = r#"a|b_<i>&%${}\`λμ±−–"#;
+    let mut runs = fixture::runs();
+    runs.iter_mut().filter(|run| run.method == "contrastive").for_each(|run| run.method = hostile.into());
+    let mut documents = Vec::new();
+    for runs in [runs, losses_and_weights()] {
+        let comparison = compared(runs);
+        let against = SummaryOptions { against: comparison.methods.first().cloned(), ..Default::default() };
+        let summary = Summary::new(&comparison, &against).unwrap();
+        documents.push(format::latex(&layout(hostile, &comparison, &summary), &summary));
+    }
+    assert!(documents[0].contains("**") && documents[0].contains("\\scriptsize"), "{}", documents[0]);
+    let pdflatex = std::process::Command::new("pdflatex").arg("--version").output();
+    if let Err(why) = pdflatex {
+        return skip::skip("LaTeX tables", &format!("`pdflatex` does not start: {why}; run `scripts/setup --latex`"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "\\documentclass{{article}}\n\\usepackage{{booktabs}}\n\\begin{{document}}\n{}\\end{{document}}\n",
+        documents.join("\n")
+    );
+    std::fs::write(folder.path().join("tables.tex"), text).unwrap();
+    let arguments = ["-halt-on-error", "-interaction=nonstopmode", "tables.tex"];
+    let compiled = std::process::Command::new("pdflatex").args(arguments).current_dir(&folder).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stdout));
 }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 200, value_name = "N")]
     limit: usize,
     /// Number of trusted neighbours that vote on each label.
-    #[arg(long, default_value_t = 10, value_name = "K")]
+    #[arg(long, default_value_t = 10, value_name = "K", value_parser = super::at_least_one)]
     neighbours: usize,
     #[command(flatten)]
     plugin: PluginArgs,
@@ -155,6 +155,8 @@ impl ApplyArgs {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let policy = args.apply.policy()?;
+    args.apply.apply.as_deref().map(super::writable_file).transpose()?;
+    args.out.as_deref().map(super::writable_folder).transpose()?;
     let folder = match &args.run {
         Some(_) if !args.own.set.sets.is_empty() => {
             return Err(Error::usage(
@@ -260,8 +262,9 @@ fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
 fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
     let suspects = audit.suspects();
     let (count, all) = (suspects.len(), audit.ranked.len());
+    let are = if count == 1 { "is" } else { "are" };
     output::print(&format!(
-        "{count} of {all} samples ({:.1} %) are suspected; {}\n",
+        "{count} of {all} samples ({:.1} %) {are} suspected; {}\n",
         100.0 * count as f64 / all.max(1) as f64,
         audit.weights.describe()
     ))?;

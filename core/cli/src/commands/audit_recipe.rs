@@ -1,6 +1,6 @@
 //! The recipe that `curricle audit` trains with when it is given images instead of a run.
 
-use curricle_recipe::folder_name;
+use curricle_record::folder_name;
 use std::path::Path;
 
 /// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave all
@@ -56,6 +56,7 @@ fn classes_in_a_batch(images: ImageSource) -> usize {
 const PRETRAINED: &str = "\
 [images]
 size = 224
+on_bad_image = \"skip\"     # names and counts them
 shrink = 256              # decodes large photographs faster
 
 [backbone]
@@ -74,6 +75,7 @@ epochs = 10
 const SMALL: &str = "\
 [images]
 size = 64
+on_bad_image = \"skip\"     # names and counts them
 shrink = 128              # decodes large photographs faster
 crop = { name = \"random_resized\", scale = [0.6, 1.0] }
 flip = 0.0                # mirroring would change characters and signs

@@ -48,7 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if outcome.is_err() || output::verbosity() > Verbosity::Quiet {
                 output::problems(problems.iter().copied());
             }
-            output::print(&verdict(path, outcome.as_ref().ok(), problems.len()))?;
+            let count = outcome.as_ref().map_or_else(recipe::Problems::count, |_| problems.len());
+            output::print(&verdict(path, outcome.as_ref().ok(), count))?;
+            let noise = outcome.as_ref().ok().and_then(|plan| plan.runs.first()?.resolved.inherited_noise(path));
+            noise.iter().for_each(|noise| output::note(noise));
         }
     }
     if args.json {

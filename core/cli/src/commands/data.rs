@@ -7,10 +7,10 @@ use curricle_engine::data::{self, DataReport};
 use curricle_engine::device;
 use curricle_engine::progress::Bar;
 use curricle_engine::progress::ProgressMode;
-use curricle_record::Exit;
+use curricle_record::{Exit, SkippedFile};
 use std::sync::OnceLock;
 
-/// Maximum number of bad files to list; the others are only counted.
+/// Maximum number of files to list; the others are only counted.
 const SHOWN: usize = 50;
 
 /// Inspect data sets.
@@ -75,14 +75,19 @@ fn show(report: &DataReport) -> Result<()> {
         table.add_row([split.split.to_string()].into_iter().chain(numbers.map(|n| n.to_string())));
     }
     let mut text = format!("{table}\n");
-    for bad in report.bad.iter().take(SHOWN) {
-        text += &format!("`{}`: {}\n", bad.path, bad.problem);
+    listed(&mut text, &report.ignored);
+    if !report.ignored.is_empty() {
+        let entries = if report.ignored.len() == 1 {
+            "1 entry is".into()
+        } else {
+            format!("{} entries are", report.ignored.len())
+        };
+        text += &format!("{entries} not part of the data set (listed above)\n");
     }
-    if report.bad.len() > SHOWN {
-        text += &format!("… and {} more; `--json` lists all\n", report.bad.len() - SHOWN);
-    }
+    listed(&mut text, &report.bad);
     text += &match (&report.root, report.bad.len()) {
         (None, _) => "this source has no files to check\n".to_string(),
+        (Some(root), 0) if report.files == 1 => format!("the only file in `{}` can be decoded\n", root.display()),
         (Some(root), 0) => format!("all {} files in `{}` can be decoded\n", report.files, root.display()),
         (Some(root), bad) => format!(
             "{bad} of {} files in `{}` cannot be used; fix them, or skip them with `images.on_bad_image = \"skip\"`\n",
@@ -91,4 +96,13 @@ fn show(report: &DataReport) -> Result<()> {
         ),
     };
     output::print(&text)
+}
+
+fn listed(text: &mut String, files: &[SkippedFile]) {
+    for file in files.iter().take(SHOWN) {
+        text.push_str(&format!("`{}`: {}\n", file.path, file.problem));
+    }
+    if files.len() > SHOWN {
+        text.push_str(&format!("… and {} more; `--json` lists all\n", files.len() - SHOWN));
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let resolved = args.recipe.load_to_inspect()?;
     output::warnings(&resolved.warnings);
+    resolved.inherited_noise(&args.recipe.path).iter().for_each(|noise| output::note(noise));
     if args.plain {
         return output::print(&resolved.to_toml());
     }

@@ -1,9 +1,9 @@
 //! `curricle export`
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::run::SavedModel;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Export a trained model.
 ///
@@ -17,7 +17,8 @@ pub(crate) struct Args {
     /// A run's folder, one of its checkpoints, or a model exported as safetensors.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
-    /// Output format. Default: `safetensors` if `--out` has that extension, else `torchscript`.
+    /// Output format. Default: from the extension of `--out`: `.pt`, `.pth` or `.ts` for `torchscript`,
+    /// `.safetensors` for `safetensors`.
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// File to write.
@@ -33,9 +34,8 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let format = args.format.map_or_else(|| format_of(&args.out), Ok)?;
     let saved = SavedModel::open(&args.model)?;
-    let is_safetensors = args.out.extension().is_some_and(|extension| extension == "safetensors");
-    let format = args.format.unwrap_or(if is_safetensors { Format::Safetensors } else { Format::Torchscript });
     match format {
         Format::Torchscript => saved.export_torchscript(&args.out)?,
         Format::Safetensors => saved.export_safetensors(&args.out)?,
@@ -44,4 +44,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let size = saved.settings.embedding.size;
     output::note(&format!("wrote `{backbone}` with {size}-dimensional embeddings to `{}`", args.out.display()));
     Ok(())
+}
+
+/// The format that a file's extension stands for.
+fn format_of(out: &Path) -> Result<Format> {
+    match out.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "safetensors" => Ok(Format::Safetensors),
+        "pt" | "pth" | "ts" => Ok(Format::Torchscript),
+        "onnx" => Err(Error::usage(format!(
+            "ONNX is not supported, so `{}` is not written\nhelp: export TorchScript (`.pt`), which libtorch and \
+             Python's `torch.jit.load` read",
+            out.display()
+        ))),
+        _ => Err(Error::usage(format!(
+            "cannot tell the format from the name `{}`\nhelp: end it in `.pt` (TorchScript) or `.safetensors`, or add \
+             `--format`",
+            out.display()
+        ))),
+    }
 }

@@ -24,18 +24,40 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod tune;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use curricle_engine::Experiment;
 use curricle_engine::Registry;
 use curricle_engine::device::DeviceChoice;
 use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan, Resolved};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Parses the path of an input, which must exist, so that a mistyped path is a usage error.
 fn existing(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     if path.exists() { Ok(path) } else { Err("no such file or folder".into()) }
+}
+
+/// Creates a folder for output, and checks that files can be written there, before work that takes long.
+fn writable_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+    tempfile::Builder::new().prefix(".curricle-").tempfile_in(folder).map_err(Error::file("write to", folder))?;
+    Ok(())
+}
+
+/// Checks that a file can be written, before work that takes long.
+fn writable_file(file: &Path) -> Result<()> {
+    if file.is_dir() {
+        return Err(Error::usage(format!("`{}` is a folder\nhelp: name a file in it", file.display())));
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().prefix(".curricle-").tempfile_in(folder).map_err(Error::file("write", file))?;
+    Ok(())
+}
+
+/// Parses a count of at least 1.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number and at least 1".to_string())
 }
 
 /// Plugins given on the command line.

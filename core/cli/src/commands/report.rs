@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// labels, initial parameters and batches. Folders without a finished run are reported and skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    curricle report runs/robustness* --against ms\n  \
+    curricle report runs/robustness --against ms\n  \
     curricle report runs --metrics recall@1,recall@8,nmi --format latex --out table.tex\n  \
     curricle report runs --out report.html --figures figures\n  \
     curricle report runs --by noise.ratio --methods ms,bspml")]
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let text = match format {
         Format::Table => format::text(&layout, args.out.is_none() && output::styled()),
         Format::Md => format::markdown(&layout),
-        Format::Latex => format::latex(&layout),
+        Format::Latex => format::latex(&layout, &summary),
         Format::Csv => format::csv(&summary)?,
         Format::Json => format!("{:#}\n", format::json(&comparison, &summary)),
         Format::Html => {

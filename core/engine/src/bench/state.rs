@@ -69,6 +69,5 @@ impl RunStatus {
 
 /// The folder of a run below `out`.
 pub fn folder_of(run: &SweepRun, out: &Path) -> RunFolder {
-    let recipe = &run.resolved.recipe;
-    RunFolder::below(out, &recipe.name, &run.resolved.hash(), recipe.seed)
+    run.resolved.folder(out)
 }

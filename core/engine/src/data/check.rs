@@ -23,6 +23,8 @@ pub struct DataReport {
     pub files: usize,
     /// Files that cannot be used.
     pub bad: Vec<SkippedFile>,
+    /// Files and folders that are not part of the data set, and why.
+    pub ignored: Vec<SkippedFile>,
 }
 
 /// The size of a split.
@@ -49,7 +51,7 @@ pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + 
             let (train, test) = class_split::by_class(&whole)?;
             let sizes = |part: &Split| part.class_sizes();
             let splits = vec![report("train", &sizes(&train)), report("test", &sizes(&test))];
-            return Ok(DataReport { root: None, splits, files: 0, bad: Vec::new() });
+            return Ok(DataReport { root: None, splits, files: 0, bad: Vec::new(), ignored: Vec::new() });
         }
     };
     let paths = list.files();
@@ -57,7 +59,11 @@ pub fn check(recipe: &DataRecipe, begin: impl FnOnce(usize), seen: &(dyn Fn() + 
     let findings = inspect(&list.root, &paths, CheckLevel::Uncached, seen);
     let bad = paths.iter().zip(findings).filter_map(|(path, finding)| Some(skipped(path, finding.err()?)));
     let bad = bad.collect();
-    Ok(DataReport { splits: splits(&list), files: paths.len(), bad, root: Some(list.root) })
+    let ignored = match recipe {
+        DataRecipe::Folder(folder) => sources::ignored_in_folder(&folder.path)?,
+        _ => Vec::new(),
+    };
+    Ok(DataReport { splits: splits(&list), files: paths.len(), bad, ignored, root: Some(list.root) })
 }
 
 /// A file of the data set and what is wrong with it.

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The files of a data set with their classes, split into training and test set.
+/// Bad files that a warning names; the log lists all of them.
+const NAMED: usize = 3;
+
 #[derive(Debug)]
 pub(super) struct FileList {
     /// The folder all paths are relative to.
@@ -129,10 +132,19 @@ impl FileList {
                 String::new()
             };
             let first = bad.into_iter().next().map(|(_, error)| error.to_string()).unwrap_or_default();
-            return Err(Error::Failed(format!("{first}{more}; `curricle data check` lists all bad files")));
+            return Err(Error::Failed(format!(
+                "{first}{more}\nhelp: list all bad files with `curricle data check`, then repair or remove them, or \
+                 skip them with `images.on_bad_image = \"skip\"`"
+            )));
         }
         let skipped: Vec<SkippedFile> = bad.into_iter().map(|(path, error)| skipped(path, error)).collect();
-        tracing::warn!("skipping {count} of {files} files in `{}` that cannot be read", self.root.display());
+        let named: Vec<String> = skipped.iter().take(NAMED).map(|file| format!("`{}`", file.path)).collect();
+        let rest = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
+        tracing::warn!(
+            "skipping {count} of {files} files in `{}` that cannot be read: {}{rest}",
+            self.root.display(),
+            named.join(", ")
+        );
         for SkippedFile { path, problem } in &skipped {
             tracing::info!("skipped: `{path}` {problem}");
         }

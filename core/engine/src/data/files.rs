@@ -4,6 +4,7 @@ use super::image_cache::ImageCache;
 use super::images::{Occurrence, Pipeline, View};
 use crate::{Error, Result};
 use curricle_recipe::ImagesRecipe;
+use curricle_record as record;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +67,16 @@ impl Files {
     pub(super) fn load(&self, pipeline: &mut Pipeline, view: View, visit: Occurrence, out: &mut [u8]) -> Result<()> {
         let HashedFile { path, hash } = &self.places[visit.sample];
         let cached = self.image_cache.as_ref().and_then(|image_cache| image_cache.get(hash));
-        pipeline.load(path, cached, &self.settings, view, visit, out)
+        pipeline.load(path, cached, &self.settings, view, visit, out).map_err(|error| match error {
+            Error::Record(record::Error::Format { path, message }) => Error::format(
+                path,
+                format!(
+                    "{message}\nhelp: list all bad files with `curricle data check`, then repair or remove them, or skip \
+                     them with `images.on_bad_image = \"skip\"`"
+                ),
+            ),
+            other => other,
+        })
     }
 
     /// A selection of the images, in the given order.

@@ -2,7 +2,7 @@
 
 use super::saved::SavedModel;
 use crate::backbone::Compute;
-use crate::data::{self, Inputs, Layout, Split};
+use crate::data::{self, Files, Inputs, Layout, LooseImages, Split};
 use crate::{Error, Result, tensor_file};
 use curricle_record::files;
 use std::path::Path;
@@ -86,16 +86,30 @@ fn samples(saved: &SavedModel, source: EmbedSource) -> Result<EmbedInput> {
             return Ok(EmbedInput { inputs, paths, labels: Some((labels, class_names)), query });
         }
     };
-    match saved.layout()? {
-        Layout::Images { channels: 3, .. } => {}
-        Layout::Images { .. } => {
-            return Err(Error::Usage("this model was trained on greyscale images and cannot embed colour ones".into()));
-        }
-        Layout::Features { .. } => {
-            return Err(Error::Usage("this model was trained on features and cannot embed images".into()));
-        }
+    let layout = saved.layout()?;
+    if let Layout::Features { .. } = layout {
+        return Err(Error::Usage("this model was trained on features and cannot embed images".into()));
     }
-    let images = data::find_images(path, &saved.settings.images)?;
-    let labels = images.labels.map(|labels| (labels, images.class_names));
-    Ok(EmbedInput { inputs: images.inputs, paths: images.paths, labels, query: None })
+    let LooseImages { inputs, paths, labels, class_names } = data::find_images(path, &saved.settings.images)?;
+    let inputs = match (layout, inputs) {
+        (Layout::Images { channels: 1, height, .. }, Inputs::Files(files)) => grey(&files, &paths, height)?,
+        (_, inputs) => inputs,
+    };
+    Ok(EmbedInput { inputs, paths, labels: labels.map(|labels| (labels, class_names)), query: None })
+}
+
+/// Images in files as grey squares `[N, 1, side, side]`, for networks trained on grey images.
+fn grey(files: &Files, paths: &[String], side: i64) -> Result<Inputs> {
+    let all: Vec<usize> = (0..files.len()).collect();
+    let pixels = files.thumbnails(&all, side)?;
+    let spread = pixels.amax(1, true) - pixels.amin(1, true);
+    let spread = Vec::<i64>::try_from(spread.amax([1, 2, 3], false).to_kind(Kind::Int64))
+        .map_err(|e| Error::Torch { during: "reading pixels", source: e.into() })?;
+    if let Some(index) = spread.iter().position(|spread| *spread > 0) {
+        return Err(Error::Usage(format!(
+            "`{}` is a colour image, but this model was trained on grey images\nhelp: convert the images to greyscale",
+            paths[index]
+        )));
+    }
+    Ok(Inputs::Images(pixels.narrow(1, 0, 1)))
 }

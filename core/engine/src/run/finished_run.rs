@@ -114,7 +114,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         assert!(message(&base.path().join("typo")).starts_with("there is no folder"));
         assert!(message(base.path()).ends_with("it has no `recipe.toml`"));
-        let run = base.path().join("x/01234567/seed-0");
+        let run = base.path().join("x/ms-01234567/seed-0");
         std::fs::create_dir_all(&run).unwrap();
         std::fs::write(run.join("recipe.toml"), "").unwrap();
         assert!(message(base.path()).contains(&format!("did you mean `{}`?", run.display())));

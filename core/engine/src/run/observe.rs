@@ -3,7 +3,7 @@
 use super::prepare::Prepared;
 use crate::Result;
 use crate::data::{Layout, Split};
-use crate::track::{Tracker, grid, profile};
+use crate::track::{Tracker, grid, profile, weight_chart};
 use crate::train::StepReport;
 use curricle_eval as eval;
 use curricle_recipe::TrackRecipe;
@@ -98,6 +98,7 @@ pub(super) fn weighting(
             };
             tracker.histogram("weights/clean", &of(false), step, epoch)?;
             tracker.histogram("weights/noisy", &of(true), step, epoch)?;
+            tracker.image("weights/clean_and_flipped", &weight_chart(weights, training.flipped), step)?;
         }
     }
     let inputs = &training.split.inputs;

@@ -18,7 +18,7 @@ use crate::train::weighting::{self, Known};
 use crate::train::{EpochEnd, Trainer, TrainerPosition};
 use crate::{Error, Result, caught};
 use curricle_recipe::{EvalOn, NoiseRecipe, Recipe};
-use curricle_record::{FORMAT, LockedRun, Metrics, RunFolder, RunResult, files};
+use curricle_record::{FORMAT, LockedRun, Metrics, RunResult, files};
 use std::path::PathBuf;
 use std::time::Instant;
 use tch::Tensor;
@@ -57,9 +57,8 @@ pub struct RunOutcome {
 
 /// Runs a recipe to its end: starts it, resumes it, or skips it if it is finished.
 pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &StopSignal) -> Result<RunOutcome> {
-    let recipe = &experiment.recipe;
     let out = std::path::absolute(&options.out).map_err(Error::file("resolve", &options.out))?;
-    let folder = RunFolder::below(&out, &recipe.name, &experiment.hash(), recipe.seed);
+    let folder = experiment.folder(&out);
     if !options.force {
         plugins::check_plugins_unchanged(experiment, &options.out, &folder)?;
     }

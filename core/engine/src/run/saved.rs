@@ -56,7 +56,7 @@ impl SavedModel {
         if !path.exists() {
             return Err(Error::Usage(format!(
                 "`{}` is not a run folder: it has no `recipe.toml`. A run folder looks like \
-                 `runs/<recipe>/<hash>/seed-0`",
+                 `runs/<recipe>/<method>-<hash>/seed-0`",
                 folder.path().display()
             )));
         }

@@ -10,6 +10,7 @@
 mod font;
 mod histogram;
 mod summary;
+mod weight_chart;
 
 pub mod counter;
 pub mod events;
@@ -25,3 +26,4 @@ pub use hparams::HParams;
 pub use profile::{Phase, Profile, ProfileSummary};
 pub use rgb_image::RgbImage;
 pub use tracker::{SessionStatus, Tracker};
+pub(crate) use weight_chart::weight_chart;

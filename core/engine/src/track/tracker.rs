@@ -8,12 +8,16 @@ use curricle_record::metrics_file::{self, MetricsFile, Scalar};
 use curricle_record::{RunFolder, files};
 use std::path::{Path, PathBuf};
 
-/// Charts that show several curves together, in TensorBoard's `Custom Scalars` tab.
-const CHARTS: [(&str, &str); 4] = [
-    ("Losses", r"(.*/)?loss.*"),
-    ("Recall@K", r"(.*/)?recall(@|_at_).*"),
-    ("Precision and clustering", r"(.*/)?(map|r_precision|nmi|ami).*"),
-    ("Weights", r"weights/.*"),
+/// Charts of TensorBoard's `Custom Scalars` tab, in the order of the questions people ask: a title and a
+/// pattern of tags each. Every chart shows all selected runs.
+const CHARTS: [(&str, &str); 7] = [
+    ("Recall@1 on the test classes", r"^eval/recall@1$"),
+    ("Training loss, mean of each epoch", r"^train/epoch_loss$"),
+    ("Wrong labels found by the weights (AUROC)", r"^weights/auroc$"),
+    ("Mean weight of clean and of flipped samples", r"^weights/weight_(clean|noisy)$"),
+    ("Average weight: mean (MAW) and spread (SDAW) over classes", r"^weights/(maw|sdaw)$"),
+    ("MAP@R", r"^eval/map@r$"),
+    ("NMI", r"^eval/nmi$"),
 ];
 
 /// How a run ended.
@@ -52,7 +56,7 @@ impl Tracker {
             events::remove_all(folder)?;
         }
         let mut events = EventWriter::create(folder, resume_step);
-        events.write(0, vec![summary::layout("Overview", &CHARTS)?]);
+        events.write(0, vec![summary::layout("Robustness to wrong labels", &CHARTS)?]);
         Ok(Self { folder: folder.to_path_buf(), metrics, events })
     }
 
@@ -96,9 +100,9 @@ impl Tracker {
         self.events.write(step, vec![summary::text(tag, markdown)]);
     }
 
-    /// Writes the settings of the run for TensorBoard's `HParams` tab.
+    /// Writes the run's row of TensorBoard's `HParams` tab.
     pub fn hparams(&mut self, hparams: &HParams) -> Result<()> {
-        self.events.write(0, vec![hparams::start(hparams)?]);
+        self.events.write(0, vec![hparams::experiment()?, hparams::start(hparams)?]);
         Ok(())
     }
 

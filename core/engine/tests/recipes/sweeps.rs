@@ -48,7 +48,10 @@ fn a_sweep_runs_all_combinations_seed_by_seed() {
     let plan = plan("all_combinations", sweep, &[]);
     assert_snapshot!(titles(&plan).join("\n"));
     let last = plan.runs.last().unwrap();
-    assert_eq!(last.resolved.recipe.name, "recipe-hard-many-noise=uniform-ratio=0.5-size=16");
+    assert_eq!(last.resolved.recipe.name, "recipe", "all runs of a sweep are in one folder");
+    let folder = last.resolved.folder(std::path::Path::new("runs")).path().display().to_string();
+    let hash = last.resolved.short_hash();
+    assert_eq!(folder, format!("runs/recipe/hard-many-noise=uniform-ratio=0.5-size=16-{hash}/seed-1"));
     assert_eq!(last.resolved.recipe.embedding.size, 16);
     assert_eq!(last.resolved.recipe.case, last.case);
     assert_eq!(last.resolved.recipe.method.as_deref(), Some("hard"));
@@ -82,7 +85,7 @@ fn arguments_override_sweeps_and_searches() {
     let plan = plan("command_line", sweep, &["sweep.seeds=[7]", "tune.seeds=all", "name=other", "train.epochs=9"]);
     assert_eq!(titles(&plan), ["tuned | - | 7", "soft | - | 7"]);
     assert_eq!(plan.name, "other");
-    assert_eq!(plan.runs[1].resolved.recipe.name, "other-soft");
+    assert_eq!(plan.runs[1].resolved.recipe.name, "other");
     assert_eq!(plan.searches[0].trials[1].runs[0].resolved.recipe.train.epochs, 9);
 }
 
@@ -96,7 +99,7 @@ fn trials_are_evaluated_on_validation_classes_and_final_runs_are_not() {
     let trial = &trials[1].runs;
     assert_eq!(trial.len(), 1, "only the first seed");
     assert_eq!(trial[0].resolved.recipe.eval.on, recipe::EvalOn::Validation);
-    assert_eq!(trial[0].resolved.recipe.name, "recipe-tuned-tune");
+    assert_eq!(trial[0].resolved.recipe.name, "recipe-tune");
     assert_eq!(trial[0].resolved.recipe.case.as_deref(), Some("alpha=1.5"));
     plan.settle(0, 1).unwrap();
     let tuned: Vec<_> = plan.runs.iter().filter(|run| run.method == "tuned").collect();

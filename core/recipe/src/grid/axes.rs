@@ -10,7 +10,7 @@ use crate::tree::{Entry, Node, Table, Value};
 /// Settings that identify a run and cannot be varied, with the help text.
 const RESERVED: [(&str, &str); 7] = [
     ("seed", "list seeds in `sweep.seeds`"),
-    ("name", "it is derived from the names of the recipe, the method and the case"),
+    ("name", "it names the folder of all runs of the sweep"),
     ("method", "list methods in `sweep.methods`"),
     ("case", "it is derived from the values; list named cases in `sweep.cases`"),
     ("description", "it does not change a run"),

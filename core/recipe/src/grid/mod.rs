@@ -5,6 +5,5 @@ mod labels;
 mod paths;
 
 pub(crate) use axes::{GridPoint, SweepAxis, count, grid, points, refuse_overlaps, zip};
-pub use labels::folder_name;
 pub(crate) use labels::{short_names, value_text};
 pub(crate) use paths::{PathSetting, named};

@@ -5,7 +5,7 @@ use super::{MAX_RUNS, Sweep, Variation, read, take_arguments};
 use crate::arguments as set_arguments;
 use crate::catalogue::Catalogue;
 use crate::files::{self, Layer};
-use crate::grid::{GridPoint, SweepAxis, count, folder_name, points};
+use crate::grid::{GridPoint, SweepAxis, count, points};
 use crate::plan::{Plan, Search, SweepRun, seed_node};
 use crate::problems::{Problem, Problems};
 use crate::resolved::Resolved;
@@ -13,6 +13,7 @@ use crate::resolver::{Draft, Resolver};
 use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use crate::tune::{self, Tune};
+use curricle_record::folder_name;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -85,7 +86,7 @@ impl<C: Catalogue> Expansion<'_, C> {
             match self.keep(combination, &mut searches) {
                 Ok(one) => kept.extend(one),
                 // The other combinations may have problems too.
-                Err(problems) => self.problems.extend(problems.iter().cloned()),
+                Err(problems) => self.problems.extend(problems.into_all()),
             }
         }
         self.report_unused_exclusions();
@@ -192,8 +193,8 @@ impl<C: Catalogue> Expansion<'_, C> {
         let case = self.case_name(combination);
         let is_one_of_several = method.is_some() || case.is_some();
         if is_one_of_several {
-            let method = method.map_or("", |method| method.name.as_str());
-            label("name", folder_name(&[&self.name, method, case.as_deref().unwrap_or_default()]));
+            // A method's own name would scatter the runs over several folders.
+            label("name", folder_name(&[&self.name]));
         }
         if let Some(method) = method {
             label("method", method.name.clone());

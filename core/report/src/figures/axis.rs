@@ -39,6 +39,18 @@ impl ChartAxis {
         }
     }
 
+    /// A linear axis over integers, such as epochs: ticks at whole numbers, and room on both sides so that the
+    /// first and last value do not lie on the frame.
+    pub(super) fn integers((low, high): (f64, f64), pixels: (f64, f64)) -> Self {
+        let room = 0.03 * (high - low).max(1.0);
+        let values = (low - room, high + room);
+        let mut ticks = round_ticks(values.0, values.1);
+        if ticks.iter().any(|tick| tick.fract() != 0.0) {
+            ticks = (0..).map(|i| low.ceil() + f64::from(i)).take_while(|tick| *tick <= high).collect();
+        }
+        Self { scale: Scale::Linear, values, pixels, ticks }
+    }
+
     /// An axis whose ticks are the values themselves, with a margin on both sides.
     pub(super) fn at(scale: Scale, ticks: &[f64], pixels: (f64, f64)) -> Self {
         let bend = |value: f64| if scale == Scale::Log { value.ln() } else { value };
@@ -103,6 +115,15 @@ mod tests {
         assert_eq!(axis.label(0.6000000000000001), "0.6");
         for same in [0.0, 3.0, -2.0] {
             assert!(ChartAxis::over(Scale::Linear, (same, same), (0.0, 1.0)).place(same).is_finite());
+        }
+    }
+
+    #[test]
+    fn epochs_have_ticks_at_whole_numbers_and_stay_inside_the_frame() {
+        for last in [1.0, 2.0, 3.0, 7.0, 30.0, 400.0] {
+            let axis = ChartAxis::integers((0.0, last), (64.0, 506.0));
+            assert!(axis.ticks.len() >= 2 && axis.ticks.iter().all(|tick| tick.fract() == 0.0), "{:?}", axis.ticks);
+            assert!(axis.place(0.0) > 64.0 + 5.0 && axis.place(last) < 506.0 - 5.0);
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Chart {
     pub x_label: String,
     /// Scale of the horizontal axis.
     pub x_scale: Scale,
-    /// Whether ticks are only at the values themselves.
+    /// Whether ticks are at the values themselves, rather than at integers as for epochs.
     pub x_discrete: bool,
     /// Label of the vertical axis.
     pub y_label: String,
@@ -61,7 +61,7 @@ impl Chart {
     /// Draws the chart.
     pub(super) fn svg(&self) -> String {
         let legend = Legend::new(self.series.iter().map(|series| series.name.as_str()));
-        let height = BOTTOM + 62.0 + legend.height();
+        let (_, height) = self.size();
         let (x, y) = (self.x_axis(), self.y_axis());
         let mut svg = Svg::default();
         svg.styled_text(12.0, 22.0, Anchor::Start, &self.title, "font-size=\"15\" font-weight=\"bold\"");
@@ -77,16 +77,14 @@ impl Chart {
         // Error bars would hide many points: use a band instead.
         let crowded = self.series.iter().any(|series| series.points.len() > 8);
         for (index, series) in self.series.iter().enumerate() {
-            // A small offset keeps error bars of different series from overlapping.
-            let offset = 4.0 * (index as f64 - (self.series.len() - 1) as f64 / 2.0);
-            let place = |point: &ChartPoint| (x.place(point.x) + if crowded { 0.0 } else { offset }, y.place(point.y));
+            let place = |point: &ChartPoint| (x.place(point.x), y.place(point.y));
             let points: Vec<(f64, f64)> = series.points.iter().map(place).collect();
             svg.begin_series(series.style);
             svg.raw(&format!("<g clip-path=\"url(#{clip})\">"));
             if crowded {
                 band(&mut svg, series, &points, &y);
             } else {
-                bars(&mut svg, series, &points, &y);
+                bars(&mut svg, series, &points, &y, 2.0 + 1.5 * (index % 4) as f64);
             }
             svg.line(&points, series.style);
             svg.end();
@@ -110,6 +108,12 @@ impl Chart {
         svg.document(&self.name, (WIDTH, height), &self.title, &self.description(&x))
     }
 
+    /// Width and height.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let legend = Legend::new(self.series.iter().map(|series| series.name.as_str()));
+        (WIDTH, BOTTOM + 62.0 + legend.height())
+    }
+
     fn x_axis(&self) -> ChartAxis {
         let mut values: Vec<f64> = self.points().map(|point| point.x).collect();
         values.sort_by(f64::total_cmp);
@@ -118,10 +122,7 @@ impl Chart {
             return ChartAxis::at(self.x_scale, &values, PLOT);
         }
         let (low, high) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
-        let room = 0.02 * (high - low);
-        let mut axis = ChartAxis::over(self.x_scale, (low - room, high + room), PLOT);
-        axis.ticks.retain(|tick| tick.fract() == 0.0 || high - low < 4.0);
-        axis
+        ChartAxis::integers((low, high), PLOT)
     }
 
     /// Covers all values and, as far as that does not squeeze them, their intervals.
@@ -160,14 +161,16 @@ impl Chart {
     }
 }
 
-fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &ChartAxis) {
+/// Error bars. Those of several series may lie on top of each other, since no value is moved along its axis;
+/// ends of different widths and transparency keep them apart.
+fn bars(svg: &mut Svg, series: &Series, points: &[(f64, f64)], y: &ChartAxis, end: f64) {
     for (point, (x, _)) in series.points.iter().zip(points) {
         if let Some([low, high]) = point.interval {
             let (low, high) = (number(y.place(low)), number(y.place(high)));
-            let (x, left, right) = (number(*x), number(x - 3.0), number(x + 3.0));
+            let (x, left, right) = (number(*x), number(x - end), number(x + end));
             svg.raw(&format!(
                 "<path d=\"M{x} {low}L{x} {high}M{left} {low}L{right} {low}M{left} {high}L{right} {high}\" \
-                 stroke=\"currentColor\" stroke-opacity=\"0.6\" fill=\"none\"/>"
+                 stroke=\"currentColor\" stroke-opacity=\"0.5\" fill=\"none\"/>"
             ));
         }
     }
@@ -278,5 +281,41 @@ impl Legend {
         svg.styled_text(12.0, 22.0, Anchor::Start, title, "font-size=\"15\" font-weight=\"bold\"");
         self.draw(&mut svg, BOTTOM + 64.0, sample);
         svg.document(name, (WIDTH, BOTTOM + 62.0 + self.height()), title, description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_lie_at_their_epoch_whatever_the_number_of_series() {
+        let point = |x: f64, y: f64| ChartPoint { x, y, interval: Some([y - 0.1, y + 0.1]) };
+        let series = (0..10).map(|i| Series {
+            name: format!("method {i}"),
+            style: i,
+            points: (0..=4).map(|epoch| point(f64::from(epoch), 0.1 * i as f64)).collect(),
+        });
+        let chart = Chart {
+            name: "curve".into(),
+            title: "R@1 during training".into(),
+            x_label: "epoch".into(),
+            x_scale: Scale::Linear,
+            x_discrete: false,
+            y_label: "R@1 (%)".into(),
+            y_scale: Scale::Linear,
+            y_limits: (0.0, 100.0),
+            series: series.collect(),
+            interval: "",
+        };
+        let svg = chart.svg();
+        let starts: Vec<f64> = svg
+            .lines()
+            .filter(|line| line.contains("stroke-width=\"1.8\""))
+            .filter_map(|line| line.split("d=\"M").nth(1)?.split(' ').next()?.parse().ok())
+            .take(10)
+            .collect();
+        assert_eq!(starts.len(), 10);
+        assert!(starts.iter().all(|x| *x == starts[0] && *x > PLOT.0), "{starts:?}");
     }
 }

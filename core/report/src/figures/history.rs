@@ -102,7 +102,7 @@ pub(crate) fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
     all.push(PlottedScalar {
         tag: "weights/auroc".into(),
         name: "auroc",
-        title: "Detection of wrong labels by the weights, by round".into(),
+        title: "Wrong labels found by the weights".into(),
         label: "AUROC (%)".into(),
         scale: Scale::Linear,
         limits: (0.0, 100.0),
@@ -111,6 +111,17 @@ pub(crate) fn plotted_scalars(main: Option<&Measure>) -> Vec<PlottedScalar> {
         before: None,
     });
     all
+}
+
+/// The scalars of the figure about memorisation: the main metric and the weights' AUROC.
+pub(super) fn memorised(plotted: &[PlottedScalar]) -> Option<[&PlottedScalar; 2]> {
+    let mut both = plotted.iter().filter(|scalar| is_in_memorisation(scalar));
+    Some([both.next()?, both.next()?])
+}
+
+/// Whether the figure about memorisation shows a scalar.
+pub(super) fn is_in_memorisation(scalar: &PlottedScalar) -> bool {
+    matches!(scalar.name, "curve" | "auroc")
 }
 
 /// One chart of a case.

@@ -4,6 +4,7 @@ mod axis;
 mod chart;
 mod histogram;
 mod history;
+mod memorisation;
 mod svg;
 mod sweep;
 
@@ -101,18 +102,47 @@ impl Figures {
                 }),
             }
         }
+        let noisy = self.memorisation(comparison, &histories, main);
         for followed in history::plotted_scalars(main) {
             let mut reason = None;
             for case in &comparison.cases {
+                if history::is_in_memorisation(&followed) && noisy.contains(case) {
+                    continue;
+                }
                 match history::chart(comparison, &histories, case, &followed) {
                     Ok(chart) => self.add(&chart, case),
                     Err(why) => reason = Some(why),
                 }
             }
-            if let Some(reason) = reason.filter(|_| !self.drawn.iter().any(|f| f.title.starts_with(&followed.title))) {
+            let elsewhere = history::is_in_memorisation(&followed) && !noisy.is_empty();
+            let shown = elsewhere || self.drawn.iter().any(|f| f.title.starts_with(&followed.title));
+            if let Some(reason) = reason.filter(|_| !shown) {
                 self.not_drawn.push(NotDrawn { title: followed.title, reason });
             }
         }
+    }
+
+    /// One figure for each case with weights and known wrong labels; returns those cases.
+    fn memorisation(
+        &mut self,
+        comparison: &Comparison,
+        histories: &BTreeMap<&Path, History>,
+        main: Option<&Measure>,
+    ) -> Vec<String> {
+        let plotted = history::plotted_scalars(main);
+        let Some([recall, auroc]) = history::memorised(&plotted) else { return Vec::new() };
+        let mut drawn = Vec::new();
+        for case in comparison.cases.iter().filter(|case| comparison.of_case(case).iter().any(|run| is_noisy(run))) {
+            let chart = |scalar| history::chart(comparison, histories, case, scalar);
+            let (Ok(upper), Ok(lower)) = (chart(recall), chart(auroc)) else { continue };
+            let condition = if case.is_empty() { String::new() } else { format!(" ({case})") };
+            let title = format!("Memorisation of wrong labels{condition}");
+            let name = self.free_name(&slug(&format!("memorisation-{case}")));
+            let svg = memorisation::stacked(&name, &title, &upper, &lower);
+            self.drawn.push(Figure { name, title, case: case.clone(), svg });
+            drawn.push(case.clone());
+        }
+        drawn
     }
 
     fn weights(&mut self, comparison: &Comparison) {
@@ -150,6 +180,12 @@ impl Figures {
         let numbered = (2..).map(|i| format!("{name}-{i}"));
         std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
     }
+}
+
+/// Whether a run was trained on wrong labels.
+fn is_noisy(run: &ReportedRun) -> bool {
+    !matches!(run.word("noise.name"), None | Some("none"))
+        && run.setting("noise.remove_flipped").is_none_or(|v| v != true)
 }
 
 /// A name for files and element ids: lower-case letters, digits and hyphens.

@@ -105,7 +105,7 @@ impl Svg {
         };
         let _ = writeln!(
             self.body,
-            "<path d=\"{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.8\" stroke-linejoin=\"round\"{dash}/>",
+            "<path d=\"{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.8\" stroke-opacity=\"0.85\" stroke-linejoin=\"round\"{dash}/>",
             path(points)
         );
     }

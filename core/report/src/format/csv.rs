@@ -4,7 +4,7 @@ use crate::statistics::Spread;
 use crate::summary::{Summary, SummaryRow};
 use crate::{Error, Result};
 
-const TITLES: [&str; 22] = [
+const TITLES: [&str; 26] = [
     "method",
     "case",
     "trained",
@@ -27,6 +27,10 @@ const TITLES: [&str; 22] = [
     "p_corrected",
     "published",
     "published_std",
+    "best_epoch_mean",
+    "best_epoch",
+    "loss",
+    "weights",
 ];
 
 /// The numbers as CSV: fractions rather than percent, empty where there is no value.
@@ -45,7 +49,7 @@ pub fn csv(summary: &Summary) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(e.to_string()))
 }
 
-fn record(summary: &Summary, row: &SummaryRow, metric: &str) -> Option<[String; 22]> {
+fn record(summary: &Summary, row: &SummaryRow, metric: &str) -> Option<[String; 26]> {
     let value = row.values.get(metric)?;
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let end = |spread: Option<Spread>, i: usize| number(spread.and_then(|s| s.interval).map(|interval| interval[i]));
@@ -74,5 +78,9 @@ fn record(summary: &Summary, row: &SummaryRow, metric: &str) -> Option<[String; 
         number(value.against.and_then(|against| against.p_corrected)),
         number(value.published.map(|published| published.mean)),
         number(value.published.and_then(|published| published.std)),
+        number(value.best_epoch.map(|best| best.spread.mean)),
+        number(value.best_epoch.map(|best| best.epoch)),
+        row.loss.clone(),
+        row.weights.clone(),
     ])
 }

@@ -211,7 +211,7 @@ fn cell(cell: &Cell) -> CellView {
     };
     match &cell.content {
         Content::Number { mean, std: Some(std) } => {
-            CellView { text: mean.replace('-', "−"), std: Some(std.clone()), mark }
+            CellView { text: mean.replace('-', "−"), std: Some(format!("{std}{}", cell.stars)), mark }
         }
         _ => CellView { text: cell.plain(), std: None, mark },
     }

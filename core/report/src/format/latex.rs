@@ -1,27 +1,50 @@
-//! LaTeX tables that need only `booktabs`.
+//! LaTeX tables as papers print them; they need only `booktabs`.
 
+use crate::Summary;
 use crate::table::{Cell, Content, Mark, ReportLayout, ReportTable};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// One `table` for each table; needs `\usepackage{booktabs}`.
-pub fn latex(layout: &ReportLayout) -> String {
+/// The compact tables: methods × cases, or methods × metrics of a single case, and losses × weights.
+pub fn latex(layout: &ReportLayout, summary: &Summary) -> String {
     let mut text = String::from("% needs \\usepackage{booktabs}\n");
-    let ranked = layout.tables.iter().flat_map(|table| table.rows.iter().flatten()).any(|cell| cell.mark != Mark::None);
-    let ranks = ranked.then(|| "Best in bold, second underlined.".to_string());
-    let caveats = layout.caveats.iter().map(|caveat| format!("Note: {caveat}."));
-    let notes: Vec<String> = layout.notes.iter().cloned().chain(ranks).chain(caveats).collect();
-    let notes = escaped(&notes.join(" "));
-    for (index, table) in layout.tables.iter().enumerate() {
-        write_table(&mut text, table, index + 1, &notes);
+    for (index, table) in layout.compact.iter().enumerate() {
+        write_table(&mut text, table, index + 1, &caption(table, layout, summary));
     }
     text
 }
 
-fn write_table(text: &mut String, table: &ReportTable, number: usize, notes: &str) {
+/// What the table shows, how to read it, and what to know before drawing conclusions; nothing about other tables.
+fn caption(table: &ReportTable, layout: &ReportLayout, summary: &Summary) -> String {
+    let cells = || table.rows.iter().flatten();
+    let several = cells().any(|cell| matches!(cell.content, Content::Number { std: Some(_), .. }));
+    let unit = if summary.metrics.iter().all(|measure| measure.percent) { " in %" } else { "" };
+    let seeds: BTreeSet<usize> = summary.rows.iter().filter(|row| row.trained).map(|row| row.seeds.len()).collect();
+    let seeds = match seeds.iter().collect::<Vec<_>>().as_slice() {
+        [1] => ", one seed".to_string(),
+        [n] => format!(" over {n} seeds"),
+        _ => " over seeds".into(),
+    };
+    let mean = if several { format!(", mean ± standard deviation{seeds}") } else { seeds };
+    let mut parts = vec![format!("{}: values after the last epoch{unit}{mean}.", table.title)];
+    match (cells().any(|cell| cell.mark == Mark::Best), cells().any(|cell| cell.mark == Mark::Second)) {
+        (true, true) => parts.push("Best in bold, second best underlined.".into()),
+        (true, false) => parts.push("Best in bold.".into()),
+        _ => {}
+    }
+    if let (Some(against), true) = (&summary.against, cells().any(|cell| !cell.stars.is_empty())) {
+        let test = summary.test.title();
+        parts.push(format!("* p < 0.05, ** p < 0.01 against `{against}` ({test}, Holm-corrected over methods)."));
+    }
+    parts.extend(layout.caveats.iter().map(|caveat| format!("Note: {caveat}.")));
+    escaped(&parts.join(" "))
+}
+
+fn write_table(text: &mut String, table: &ReportTable, number: usize, caption: &str) {
     let alignment = "r".repeat(table.columns.len() - 1);
     let titles: Vec<String> = table.columns.iter().map(|title| escaped(title)).collect();
     let _ = writeln!(text, "\\begin{{table}}[t]\n\\centering");
-    let _ = writeln!(text, "\\caption{{{}. {notes}}}", escaped(&table.title));
+    let _ = writeln!(text, "\\caption{{{caption}}}");
     let _ = writeln!(text, "\\label{{tab:report-{number}}}\n\\begin{{tabular}}{{l{alignment}}}\n\\toprule");
     let _ = writeln!(text, "{} \\\\\n\\midrule", titles.join(" & "));
     for (index, row) in table.rows.iter().enumerate() {
@@ -35,19 +58,21 @@ fn write_table(text: &mut String, table: &ReportTable, number: usize, notes: &st
 }
 
 fn cell(cell: &Cell) -> String {
-    let maths = match &cell.content {
+    let (number, std) = match &cell.content {
         Content::Nothing => return "--".into(),
         Content::Text(text) => return escaped(text),
-        Content::Number { mean, std: None } => mean.clone(),
-        Content::Number { mean, std: Some(std) } => format!("{mean} \\pm {std}"),
-        Content::Signed(difference) => difference.clone(),
         Content::Interval(low, high) => return format!("${low}$--${high}$"),
+        Content::Signed(difference) => (difference, None),
+        Content::Number { mean, std } => (mean, std.as_ref()),
     };
-    match cell.mark {
-        Mark::Best => format!("$\\mathbf{{{maths}}}$"),
-        Mark::Second => format!("\\underline{{${maths}$}}"),
-        Mark::None => format!("${maths}$"),
-    }
+    let number = match cell.mark {
+        Mark::Best => format!("$\\mathbf{{{number}}}$"),
+        Mark::Second => format!("\\underline{{${number}$}}"),
+        Mark::None => format!("${number}$"),
+    };
+    let std = std.map_or_else(String::new, |std| format!("{{\\scriptsize$\\,\\pm\\,{std}$}}"));
+    let stars = if cell.stars.is_empty() { String::new() } else { format!("$^{{{}}}$", cell.stars) };
+    format!("{number}{std}{stars}")
 }
 
 /// Escapes special characters; a pair of backticks becomes `\texttt`.

@@ -1,5 +1,6 @@
 //! `--launcher local`: runs as child processes.
 
+use super::super::writable_folder;
 use super::{Args, devices, show, title};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
@@ -14,6 +15,7 @@ use std::path::Path;
 /// Runs everything: first the trials of searches, then the runs to compare.
 pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let slots = devices::slots(args)?;
+    writable_folder(&args.out)?;
     let options = PoolOptions {
         program: std::env::current_exe().map_err(|e| Error::failed(format!("cannot find this program's path: {e}")))?,
         out: args.out.clone(),
@@ -130,10 +132,10 @@ fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &StopSignal, out: &Pat
     let untuned = plan.runs.iter().filter(|run| run.search.is_some());
     failed.extend(untuned.map(|run| format!("{}: every trial of its search failed", title(run))));
     if failed.is_empty() {
-        output::note(&format!("curves: tensorboard --logdir {}", out.display()));
+        output::note(&format!("curves: tensorboard --logdir {}", out.join(&plan.name).display()));
         return Ok(());
     }
-    Err(Error::failed(format!("{} of {} runs failed\n{}", failed.len(), plan.runs.len(), failed.join("\n"))))
+    Err(Error::failed(format!("{} of {} failed\n{}", failed.len(), show::runs(plan.runs.len()), failed.join("\n"))))
 }
 
 /// Why a run failed, in one line, and where to read more.

@@ -5,7 +5,7 @@ mod local;
 mod remote;
 mod show;
 
-use super::{DeviceArgs, RecipeArgs};
+use super::{DeviceArgs, RecipeArgs, at_least_one};
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::bench::{self, RunStatus, TuneRecord};
@@ -74,10 +74,6 @@ enum Launcher {
     Print,
     /// Submit them to Slurm as one job array, which resumes after its time limit.
     Slurm,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number and at least 1".to_string())
 }
 
 /// Runs the command.
@@ -160,7 +156,9 @@ fn collect(args: &Args, plan: &Plan, record: Option<&TuneRecord>) -> Result<()> 
         states.iter().enumerate().filter_map(|(index, state)| Some((index, state.result()?))).collect();
     show::comparison(plan, &results, &BTreeMap::new(), record, args.json)?;
     if results.len() < plan.runs.len() {
-        let message = format!("{} of {} runs are finished; use `--status` for details", results.len(), plan.runs.len());
+        let are = if results.len() == 1 { "is" } else { "are" };
+        let (finished, all) = (results.len(), show::runs(plan.runs.len()));
+        let message = format!("{finished} of {all} {are} finished; use `--status` for details");
         output::note(&message);
     }
     Ok(())

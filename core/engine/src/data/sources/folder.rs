@@ -3,6 +3,7 @@
 use crate::data::file_list::{FileEntry, FileList};
 use crate::{Error, Result};
 use curricle_recipe::{FolderRecipe, SplitRecipe};
+use curricle_record::SkippedFile;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +71,40 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// What [`list`] ignores: files without the extension of an image, files beside the class folders, and
+/// folders without an image.
+pub(crate) fn ignored(root: &Path) -> Result<Vec<SkippedFile>> {
+    let mut ignored = Vec::new();
+    let mut add = |path: String, problem: &str| ignored.push(SkippedFile { path, problem: problem.into() });
+    for name in names(root)? {
+        if !root.join(&name).is_dir() {
+            add(name, "is not in a class folder");
+            continue;
+        }
+        let mut entries = Vec::new();
+        collect(&root.join(&name), &name, 0, &mut entries)?;
+        if entries.is_empty() {
+            add(name.clone(), "is a class folder without images");
+        }
+        let mut folders = vec![(root.join(&name), name)];
+        let mut seen = HashSet::new();
+        while let Some((folder, prefix)) = folders.pop() {
+            if !seen.insert(folder.canonicalize().map_err(Error::file("read", &folder))?) {
+                continue;
+            }
+            for name in names(&folder)? {
+                let (path, shown) = (folder.join(&name), format!("{prefix}/{name}"));
+                if path.is_dir() {
+                    folders.push((path, shown));
+                } else if !is_image(&name) {
+                    add(shown, "does not have the extension of an image");
+                }
+            }
+        }
+    }
+    Ok(ignored)
 }
 
 pub(in crate::data) fn is_image(name: &str) -> bool {

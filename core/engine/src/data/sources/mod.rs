@@ -14,6 +14,7 @@ use super::file_list::FileList;
 use super::{Split, features, strokes};
 use crate::{Error, Result};
 use curricle_recipe::DataRecipe;
+pub(super) use folder::ignored as ignored_in_folder;
 use std::path::{Path, PathBuf};
 
 /// The samples of a source.
