@@ -1,6 +1,8 @@
 //! Networks for images from files: weights, frozen features, embeddings and exported models.
 
-use crate::support::{Printed, Sandbox, metrics_lines, root, run_folder, skip, small_recipe, timeless_metrics};
+use crate::support::{
+    Printed, Sandbox, metrics_lines, root, run_folder, skip, small_recipe, timeless_metrics, unwrapped,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -204,7 +206,7 @@ fn a_torchscript_network_is_part_of_the_runs_identity() {
 fn a_vision_transformer_refuses_images_that_its_patches_do_not_tile() {
     let sandbox = sandbox();
     let args = ["check", "r.toml", "--set", "backbone={name=\"vit_small_14\"}"];
-    let refused = sandbox.curricle(args).assert().failure().stderr_text();
+    let refused = unwrapped(&sandbox.curricle(args).assert().failure().stderr_text());
     assert!(refused.contains("a multiple of 14 pixels, its patch size, but `images.size` is 32"), "{refused}");
     assert!(refused.contains("set `images.size = 28`"), "{refused}");
 }

@@ -105,7 +105,9 @@ fn a_vision_transformer_trains_on_cuda_as_on_the_cpu_without_synchronisation() {
         on_fakecuda(&sandbox, &args).assert().success()
     };
     let (on_cpu, on_cuda) = (on("cpu", &[]), on("cuda", &[]));
-    assert_eq!(on_cpu.json()["final_loss"], on_cuda.json()["final_loss"]);
+    // Attention on the CPU has a kernel with another order of sums.
+    let loss = |done: &Assert| done.json()["final_loss"].as_f64().unwrap();
+    assert!((loss(&on_cpu) - loss(&on_cuda)).abs() < 1e-5, "{} and {}", loss(&on_cpu), loss(&on_cuda));
     let fewer = on("cuda", &["sampler.classes=4"]);
     for name in ["syncs", "items"] {
         let count = |done: &Assert| counter(&done.stderr_text(), name);

@@ -36,7 +36,7 @@ fn probe(library: &Path, loss: &str, case: &str, more: Vec<(&str, TensorView)>, 
     serialize_to_file(views, None, &sandbox.path("in.safetensors")).unwrap();
     let library = library.to_str().unwrap();
     let args = ["probe", "loss", loss, "--plugin", library, "--in", "in.safetensors", "--out", "out.safetensors"];
-    sandbox.curricle(args.iter().chain(set)).assert().success();
+    sandbox.curricle(args.iter().chain(set).copied()).assert().success();
     std::fs::read(sandbox.path("out.safetensors")).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
-use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics};
+use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ fn a_run_started_with_different_data_is_not_resumed() {
     json["conditions"]["data"] = "another".into();
     std::fs::write(&manifest, json.to_string()).unwrap();
     let refused = sandbox.curricle(RUN).assert().code(1);
-    let message = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    let message = unwrapped(&String::from_utf8_lossy(&refused.get_output().stderr));
     assert!(message.contains("started with different data") && message.contains("--force"), "{message}");
     sandbox.curricle(RUN.into_iter().chain(["--force"])).assert().success();
 }

@@ -39,7 +39,7 @@ impl Error {
 
     /// The first line of libtorch's message.
     pub(crate) fn torch(message: &str) -> Self {
-        Self::Torch(message.lines().next().unwrap_or("unknown error").trim().to_string())
+        Self::Torch(message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown error").to_string())
     }
 }
 

@@ -46,7 +46,7 @@ impl Loss for CrossBatchMemory {
         let negative = same_class.logical_not().logical_and(&labels.ge(0));
         let w = batch.weights_or_ones().unsqueeze(1) * state("memory_weights").to_kind(kind);
 
-        let (attract, repel) = ((1.0 - &s).relu(), (&s - self.margin).relu());
+        let (attract, repel) = ((-&s + 1.0).relu(), (&s - self.margin).relu());
         let active = |gap: &Tensor, pairs: &Tensor| gap.detach().sign() * pairs.to_kind(kind) * &w;
         log.scalar("filled", || labels.ge(0).sum(Kind::Float));
         log.per_sample("nearest_negative", &s.masked_fill(&negative.logical_not(), -1.0).amax([1], false));

@@ -9,7 +9,7 @@ use std::path::Path;
 use tch::{CModule, Device, Kind, Tensor};
 
 /// What follows the normalisation, as `Model::embedded` computes it.
-const EMBEDDED: &str = "    x = torch.linear(self.backbone(x), self.weight, self.bias)
+const EMBEDDED: &str = "    x = torch.linear(self.backbone.forward(x), self.weight, self.bias)
     return x / torch.clamp_min(torch.norm(x, 2, [1], True), 1e-12)
 ";
 

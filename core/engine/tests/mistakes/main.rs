@@ -101,7 +101,7 @@ fn results(outcome: &RunOutcome) -> (serde_json::Value, Vec<u8>, String) {
 
 fn refused(kind: &str, mistake: &str) -> String {
     let workspace = Workspace::new();
-    let set = format!("{kind}.mistake={mistake}");
+    let set = format!("{kind}.mistake=\"{mistake}\"");
     workspace.run(&[&set]).map(|_| ()).expect_err(mistake).to_string()
 }
 
