@@ -12,7 +12,7 @@ const CALLS: usize = 200;
 const BYTES: usize = 32;
 /// Number of measurements after a first one that fills caches. A leak shows in each of them; the
 /// allocator's fluctuations do not.
-const MEASUREMENTS: usize = 6;
+const MEASUREMENTS: usize = 12;
 
 /// A loss does not leak in forward, backward or construction.
 pub(crate) fn loss_leaks_nothing(subject: &Subject) -> Result<(), NotPassed> {
