@@ -151,7 +151,7 @@ const LISTED: usize = 100;
 pub struct Problems {
     all: Vec<Problem>,
     /// Counts those that are not listed.
-    rest: Option<Problem>,
+    rest: Option<Box<Problem>>,
 }
 
 impl Problems {
@@ -163,7 +163,7 @@ impl Problems {
     /// Those that are listed.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         let listed = if self.rest.is_some() { LISTED } else { self.all.len() };
-        self.all.iter().take(listed).chain(&self.rest)
+        self.all.iter().take(listed).chain(self.rest.as_deref())
     }
 
     /// All of them, to combine with others.
@@ -181,7 +181,7 @@ impl From<Vec<Problem>> for Problems {
     fn from(all: Vec<Problem>) -> Self {
         // One more would take the line that counts the rest.
         let more = all.len().saturating_sub(LISTED);
-        let rest = (more > 1).then(|| Problem::new(&Origin::Default, format!("and {more} more problems")));
+        let rest = (more > 1).then(|| Problem::new(&Origin::Default, format!("and {more} more problems")).into());
         Self { all, rest }
     }
 }
