@@ -142,9 +142,10 @@ fn mistakes_of_weight_schemes_are_named_at_once() {
     for (mistake, reason) in [
         ("in_place", "changed its input `embeddings` in place"),
         ("zero", "gave all samples the weight 0"),
-        ("nan", "returned a weight of NaN for sample 3"),
+        ("not_a_number", "returned a weight of NaN for sample 3"),
         ("reserved", "`label`, which is not available"),
         ("twice", "`a`, which is not available"),
+        ("logged_too", "a column `a` for `samples.csv`, which it also logged batch by batch"),
         ("of_the_loss", "`loss_distance`, which is not available"),
         ("scalar", "returned a scalar `auroc`, a name that is taken"),
         ("batch_of_nan", "returned a weight of NaN for sample 0"),
