@@ -107,7 +107,7 @@ fn a_loss_that_is_not_finite_names_its_samples() {
     let run = ["run", "small.toml", "--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e38"];
     let failed = sandbox.curricle(run).assert().code(1);
     let message = unwrapped(&failed.stderr_text());
-    assert!(message.contains("the loss or the embeddings are not finite in epoch 1"), "{message}");
+    assert!(message.contains("the loss, the embeddings or the gradients are not finite in epoch 1"), "{message}");
     assert!(message.contains("contains the samples"), "{message}");
     assert!(run_folder(&sandbox.path("runs")).join("checkpoints/step-00000000.json").is_file());
 }
