@@ -184,6 +184,15 @@ fn after_a_nan_gradient_the_last_good_checkpoint_is_kept_and_resumed() {
 }
 
 #[test]
+fn loss_scaling_does_not_hide_gradients_that_are_never_finite() {
+    let workspace = Workspace::new();
+    // Each skipped step halves the scale of 65,536.
+    let sets = ["loss.mistake=nan_always", "train.precision=f16", "train.epochs=20", "eval.every=20"];
+    let message = workspace.run(&sets).map(|_| ()).unwrap_err().to_string();
+    assert!(message.starts_with("loss `faulty`: the gradients are not finite at any loss scale"), "{message}");
+}
+
+#[test]
 fn a_component_that_ends_the_process_is_named() {
     if let Ok(mistake) = std::env::var("CURRICLE_MISTAKE") {
         let folder = std::env::var("CURRICLE_MISTAKE_FOLDER").unwrap();
