@@ -39,6 +39,9 @@ impl Loss for Faulty {
         let own = proxies.index_select(0, batch.labels);
         let loss = (x - &own).square().mean(Kind::Float);
         log.per_sample("distance", &(x - own).square().mean_dim([1i64].as_slice(), false, Kind::Float));
+        if self.mistake == "nan_always" {
+            return Ok(loss + nan_gradient(x));
+        }
         if batch.info.global_step != self.at {
             return Ok(loss);
         }
@@ -104,9 +107,10 @@ impl WeightScheme for FaultyWeights {
         match (self.mistake.as_str(), round.embeddings) {
             ("in_place", Some(x)) => drop(x.shallow_clone().g_sub_(&x.mean_dim([0i64].as_slice(), true, Kind::Float))),
             ("zero", _) => update.weights.fill(0.0),
-            ("nan", _) => update.weights[3] = f64::NAN,
+            ("not_a_number", _) => update.weights[3] = f64::NAN,
             ("reserved", _) => update.columns = vec![column("label")],
             ("twice", _) => update.columns = vec![column("a"), column("a")],
+            ("logged_too", _) => update.columns = vec![column("a")],
             ("of_the_loss", _) => update.columns = vec![column("loss_distance")],
             ("scalar", _) => update.scalars = vec![("auroc".into(), 1.0)],
             _ => {}
@@ -124,7 +128,7 @@ impl WeightScheme for FaultyWeights {
                 let _ = batch.embeddings.shallow_clone().g_sub_scalar_(1.0);
                 None
             }
-            "logged_and_returned" => {
+            "logged_too" => {
                 log.per_sample("a", &ones);
                 None
             }

@@ -142,9 +142,10 @@ fn mistakes_of_weight_schemes_are_named_at_once() {
     for (mistake, reason) in [
         ("in_place", "changed its input `embeddings` in place"),
         ("zero", "gave all samples the weight 0"),
-        ("nan", "returned a weight of NaN for sample 3"),
+        ("not_a_number", "returned a weight of NaN for sample 3"),
         ("reserved", "`label`, which is not available"),
         ("twice", "`a`, which is not available"),
+        ("logged_too", "a column `a` for `samples.csv`, which it also logged batch by batch"),
         ("of_the_loss", "`loss_distance`, which is not available"),
         ("scalar", "returned a scalar `auroc`, a name that is taken"),
         ("batch_of_nan", "returned a weight of NaN for sample 0"),
@@ -180,6 +181,15 @@ fn after_a_nan_gradient_the_last_good_checkpoint_is_kept_and_resumed() {
             assert_eq!(again, good);
         }
     }
+}
+
+#[test]
+fn loss_scaling_does_not_hide_gradients_that_are_never_finite() {
+    let workspace = Workspace::new();
+    // Each skipped step halves the scale of 65,536.
+    let sets = ["loss.mistake=nan_always", "train.precision=f16", "train.epochs=20", "eval.every=20"];
+    let message = workspace.run(&sets).map(|_| ()).unwrap_err().to_string();
+    assert!(message.starts_with("loss `faulty`: the gradients are not finite at any loss scale"), "{message}");
 }
 
 #[test]
