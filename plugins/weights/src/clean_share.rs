@@ -145,9 +145,9 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         let (mut low, mut counted) = (0.0, 0.0);
-        for a in 0..x.len() {
-            let Some(own) = mean(a, labels[a]) else { continue };
-            let above = names.iter().filter(|&&c| c != labels[a] && mean(a, c).unwrap() > own).count();
+        for (a, &label) in labels.iter().enumerate() {
+            let Some(own) = mean(a, label) else { continue };
+            let above = names.iter().filter(|&&c| c != label && mean(a, c).unwrap() > own).count();
             counted += 1.0;
             low += f64::from(2 * above >= names.len());
         }
