@@ -129,10 +129,10 @@ fn say(what: &str) -> bool {
         *to = from.load(Relaxed);
     }
     let file = FILE.load(Relaxed);
-    // SAFETY: the path is a C string that is never freed.
     let file = if file.is_null() {
         -1
     } else {
+        // SAFETY: the path is a C string that is never freed.
         unsafe { libc::open(file, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o666) }
     };
     for (target, before) in [(libc::STDERR_FILENO, "\nerror: "), (file, "")] {

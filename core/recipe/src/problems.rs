@@ -146,7 +146,7 @@ impl SourceCode for Source {
 /// More problems than this are counted, not listed: each one is looked up in the source, which takes long.
 const LISTED: usize = 100;
 
-/// The errors in a recipe, at most [`LISTED`] of them and one that counts the others; never empty.
+/// The errors in a recipe, the first 100 of them and one that counts the others; never empty.
 #[derive(Debug, Clone)]
 pub struct Problems {
     all: Vec<Problem>,
