@@ -17,6 +17,8 @@ mod images;
 mod plugin_docs;
 mod plugins;
 mod preflight;
+mod python_faults;
+mod python_losses;
 mod recipes;
 mod report;
 mod resume;

@@ -2,12 +2,12 @@
 
 use crate::backbone;
 use curricle_recipe::{Problem, Written, suggestion};
-use curricle_sdk::{DataFacts, Loss, Shape, TensorSpec, guard};
+use curricle_sdk::{DataFacts, Loss, Result, Shape, TensorSpec, guard};
 
-/// The trainable tensors of a loss; none if it fails to declare them here.
-pub(super) fn trainable(loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
-    let specs = guard(|| Ok(loss.tensors(shape))).unwrap_or_default();
-    specs.into_iter().filter(|spec| spec.trainable).collect()
+/// The trainable tensors of a loss.
+pub(super) fn trainable(loss: &dyn Loss, shape: &Shape) -> Result<Vec<TensorSpec>> {
+    let specs = guard(|| Ok(loss.tensors(shape)))?;
+    Ok(specs.into_iter().filter(|spec| spec.trainable).collect())
 }
 
 /// Parameter groups that the network does not have.
@@ -62,7 +62,7 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
         embedding: recipe.embedding.size,
     };
-    let trainable = trainable(loss, &shape);
+    let trainable = trainable(loss, &shape).unwrap_or_default();
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let declared = trainable.iter().find(|spec| spec.group == *name);

@@ -4,7 +4,7 @@ use super::declared::{Declared, check_specs};
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, TensorSpec, WeightScheme, guard};
+use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, WeightScheme, guard};
 use std::sync::Arc;
 use tch::Device;
 
@@ -28,17 +28,14 @@ impl Components {
         let made = method.clone();
         let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
         let seed = recipe.seed;
-        let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind| {
-            guard(|| {
-                let specs = specs();
-                check_specs(&specs)?;
-                Ok(Declared::create(specs, seed, kind, device))
-            })
-        };
         let loss_tensors =
-            declare(&|| made.loss.tensors(shape), ComponentKind::Loss).map_err(named(ComponentKind::Loss, loss))?;
-        let weights_tensors = declare(&|| made.weights.tensors(shape), ComponentKind::Weights)
-            .map_err(named(ComponentKind::Weights, weights))?;
+            Declared::of_loss(made.loss.as_ref(), shape, seed, device).map_err(named(ComponentKind::Loss, loss))?;
+        let weights_tensors = guard(|| {
+            let specs = made.weights.tensors(shape);
+            check_specs(&specs)?;
+            Ok(Declared::create(specs, seed, ComponentKind::Weights, device))
+        })
+        .map_err(named(ComponentKind::Weights, weights))?;
         Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })
     }
 }
