@@ -105,7 +105,7 @@ impl WeightedData {
             let lent = [("embeddings", &embeddings), ("labels", &labels), ("ids", &ids), ("weights", &weights)];
             let answer = call(&lent, || scheme.weigh_batch(&batch, &mut Log::enabled()))?;
             let Some(answer) = answer else { return Ok(()) };
-            let answer = check_batch_weights(answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
+            let answer = check_batch_weights(&answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
             let values = Vec::<f64>::try_from(answer.to_device(Device::Cpu).to_kind(Kind::Double))?;
             if let Some(weight) = values.iter().find(|weight| !(0.0..=1.0).contains(*weight)) {
                 return Err(Error::other(format!("it returned a weight of {weight}, which is not between 0 and 1")));

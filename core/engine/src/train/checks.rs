@@ -45,7 +45,7 @@ pub(crate) fn check_connected(loss: &Tensor, embeddings: &Tensor) -> curricle_sd
 
 /// Checks the weights that a scheme gave the rows of a batch. Their values are checked when they are read, since that
 /// waits for the device.
-pub(crate) fn check_batch_weights(weights: Tensor, ids: &Tensor) -> curricle_sdk::Result<Tensor> {
+pub(crate) fn check_batch_weights(weights: &Tensor, ids: &Tensor) -> curricle_sdk::Result<Tensor> {
     let is_float = matches!(weights.kind(), tch::Kind::Float | tch::Kind::Double);
     if weights.size() != ids.size() || !is_float || weights.device() != ids.device() {
         return Err(curricle_sdk::Error::other(format!(

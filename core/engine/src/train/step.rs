@@ -103,7 +103,7 @@ impl Trainer<'_> {
         let mut log = log(logged);
         let weighed = call(&inputs(&batch), || {
             let weights = self.components.weights.weigh_batch(&batch, &mut log)?;
-            weights.map(|weights| check_batch_weights(weights, batch.ids)).transpose()
+            weights.map(|weights| check_batch_weights(&weights, batch.ids)).transpose()
         });
         let kept = weighed.and_then(|weights| {
             check_log(&log)?;
