@@ -1,5 +1,6 @@
 //! Networks for images from files: weights, frozen features, embeddings and exported models.
 
+use crate::support::python::python_with_torch;
 use crate::support::{
     Printed, Sandbox, metrics_lines, root, run_folder, skip, small_recipe, timeless_metrics, unwrapped,
 };
@@ -308,25 +309,6 @@ fn a_model_of_grey_images_embeds_grey_files_and_refuses_coloured_ones() {
     image::RgbImage::from_pixel(20, 20, image::Rgb([200, 10, 10])).save(sandbox.path("files/b.png")).unwrap();
     let refused = sandbox.curricle(embed).assert().code(2).stderr_text();
     assert!(refused.contains("`b.png` is a colour image") && refused.contains("greyscale"), "{refused}");
-}
-
-/// A Python that can import torch: `CURRICLE_TEST_PYTHON`, else the one that `scripts/setup --tests` provides, which
-/// finds torch in `.libtorch`.
-fn python_with_torch() -> Result<PathBuf, String> {
-    let named = std::env::var_os("CURRICLE_TEST_PYTHON").map(PathBuf::from);
-    let python = named.clone().unwrap_or_else(|| root().join(".venv/bin/python"));
-    let shown = python.display();
-    let import = Command::new(&python).args(["-c", "import torch"]).output();
-    let import = import.map_err(|e| format!("`{shown}` does not start ({e}); `scripts/setup --tests` provides it"))?;
-    if import.status.success() {
-        Ok(python)
-    } else if named.is_none() && !root().join(".libtorch/torch/__init__.py").exists() {
-        Err("the libtorch in `.libtorch` has no Python package; set `CURRICLE_TEST_PYTHON` to a Python with torch"
-            .into())
-    } else {
-        let errors = String::from_utf8_lossy(&import.stderr);
-        Err(format!("`{shown}` cannot import torch: {}", errors.lines().last().unwrap_or_default()))
-    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ mod plugin_memory;
 mod plugin_versions;
 mod plugins;
 mod preflight;
+mod python_faults;
+mod python_losses;
 mod recipes;
 mod report;
 mod resume;

@@ -3,6 +3,7 @@
 mod fakecuda;
 pub(crate) mod images;
 pub(crate) mod plugins;
+pub(crate) mod python;
 mod skip;
 pub(crate) mod slurm;
 
@@ -107,7 +108,7 @@ impl Sandbox {
         let mut command = Command::new(name);
         command.current_dir(self.folder.path()).args(args);
         command.env("NO_COLOR", "1").env("OMP_NUM_THREADS", "1").env("XDG_CACHE_HOME", self.path(".cache"));
-        for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE"] {
+        for name in ["LD_PRELOAD", "RUST_LOG", "CUDA_VISIBLE_DEVICES", "CLICOLOR_FORCE", "CURRICLE_PYTHON"] {
             command.env_remove(name);
         }
         command

@@ -13,13 +13,14 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `work` and returns its panic, if any, as an [`Error`] without printing it.
+/// Calls `work` and returns its panic, if any, as an [`Error`] without printing it. A function that cannot return an
+/// error may panic with one: `std::panic::panic_any(error)`.
 pub fn guard<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     keep_guarded_panics_quiet();
     let outer = GUARDED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(outer);
-    result.unwrap_or_else(|payload| Err(from_panic(payload.as_ref())))
+    result.unwrap_or_else(|payload| Err(payload.downcast::<Error>().map_or_else(|p| from_panic(&*p), |error| *error)))
 }
 
 /// The standard hook prints every panic, caught or not. This one skips those that `guard` turns into errors.
@@ -69,6 +70,12 @@ mod tests {
         assert_eq!(guard::<()>(|| panic!("plain")).unwrap_err().to_string(), "panicked: plain");
         let n = 3;
         assert_eq!(guard::<()>(|| panic!("number {n}")).unwrap_err().to_string(), "panicked: number 3");
+    }
+
+    #[test]
+    fn a_panic_with_an_error_is_that_error() {
+        let result = guard::<()>(|| std::panic::panic_any(Error::setting("margin", "is odd")));
+        assert_eq!(result.unwrap_err().to_string(), "setting `margin`: is odd");
     }
 
     #[test]

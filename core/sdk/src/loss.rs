@@ -122,6 +122,12 @@ pub trait Loss: Send + Sync {
         Vec::new()
     }
 
+    /// Called once after the tensors were created, and before a checkpoint is restored into them, to give them values
+    /// that no [`Init`](crate::Init) describes. The values are written in place and depend on nothing but the arguments.
+    fn initialise(&self, _tensors: &Tensors, _shape: &Shape, _seed: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Called after the optimiser's step, without gradients, e.g. to normalise proxies. Changes are made in place.
     fn after_step(&self, _tensors: &Tensors, _info: &StepInfo) -> Result<()> {
         Ok(())
@@ -135,6 +141,16 @@ pub trait Loss: Send + Sync {
 
     /// Whether `forward` reads [`Batch::ema_embeddings`], which costs a second forward pass and needs `train.ema`.
     fn needs_ema(&self) -> bool {
+        false
+    }
+
+    /// Whether `forward` reads [`Batch::weights`]. Without, the loss works with uniform weights only.
+    fn takes_weights(&self) -> bool {
+        true
+    }
+
+    /// Whether `forward` computes on the host, so that it copies its inputs there and waits for the device.
+    fn runs_on_host(&self) -> bool {
         false
     }
 

@@ -28,9 +28,11 @@ use crate::error::{Error, Result};
 use curricle_engine::Experiment;
 use curricle_engine::Registry;
 use curricle_engine::device::DeviceChoice;
+use curricle_engine::plugin::{Interpreter, set_interpreter};
 use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan, Resolved};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Parses the path of an input, which must exist, so that a mistyped path is a usage error.
 fn existing(path: &str) -> Result<PathBuf, String> {
@@ -63,15 +65,58 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 /// Plugins given on the command line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PluginArgs {
-    /// Load components from a plugin library, like `plugins.paths` in a recipe; may be repeated.
+    /// Load components from a plugin library or a Python file, like `plugins.paths` in a recipe; may be repeated.
     #[arg(long = "plugin", value_name = "PATH")]
     plugins: Vec<PathBuf>,
+    #[command(flatten)]
+    pub python: PythonArgs,
 }
 
 impl PluginArgs {
     /// The built-in components and those of the plugins.
     pub(crate) fn registry(&self) -> Result<Registry> {
+        self.python.apply();
         Ok(Registry::with_plugins(&self.plugins)?)
+    }
+}
+
+/// How losses in Python files are run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PythonArgs {
+    /// Python interpreter for plugins that are Python files; it must have torch. Default: `python3` in `PATH`, so
+    /// that of an activated environment.
+    #[arg(long, value_name = "INTERPRETER", env = "CURRICLE_PYTHON", hide_env_values = true)]
+    python: Option<PathBuf>,
+    /// Seconds after which a call of a loss in Python counts as hanging. Default: 120, which is also the least for
+    /// loading its file.
+    #[arg(long, value_name = "SECONDS", env = "CURRICLE_PYTHON_TIMEOUT", hide_env_values = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    python_timeout: Option<u64>,
+}
+
+impl PythonArgs {
+    /// Sets the interpreter of the whole program.
+    pub(crate) fn apply(&self) {
+        let default = Interpreter::default();
+        set_interpreter(Interpreter {
+            program: self.python.clone().map_or(default.program, Into::into),
+            time_limit: self.python_timeout.map_or(default.time_limit, Duration::from_secs),
+        });
+    }
+
+    /// The same options for another process, which may run in another folder.
+    pub(crate) fn to_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if let Some(python) = &self.python {
+            // A name without a folder is looked up in `PATH`.
+            let is_name = python.components().count() == 1;
+            let python = if is_name { python.clone() } else { std::path::absolute(python).unwrap_or(python.clone()) };
+            arguments.extend(["--python".to_string(), python.display().to_string()]);
+        }
+        if let Some(seconds) = self.python_timeout {
+            arguments.extend(["--python-timeout".to_string(), seconds.to_string()]);
+        }
+        arguments
     }
 }
 
@@ -96,6 +141,11 @@ pub(crate) struct RecipeArgs {
 }
 
 impl RecipeArgs {
+    /// The options for losses in Python, for other processes.
+    pub(crate) fn python_arguments(&self) -> Vec<String> {
+        self.plugin.python.to_arguments()
+    }
+
     /// The recipe of one run; `more` is applied after the overrides of the command line.
     pub(crate) fn load(&self, more: Option<String>) -> Result<Experiment> {
         let sets: Vec<String> = self.set.sets.iter().cloned().chain(more).collect();

@@ -1,5 +1,6 @@
 //! `curricle plugin check`
 
+use super::PythonArgs;
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::device::{self, DeviceChoice};
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 /// results on degenerate batches, no memory leaks, no transfers off the device and no waiting for it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Plugin library; all its components are checked.
+    /// Plugin library or Python file; all its components are checked.
     #[arg(required_unless_present = "builtin", conflicts_with = "builtin")]
     path: Option<PathBuf>,
     /// Check the built-in components instead.
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     /// Device for the checks that need one other than the CPU: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
+    #[command(flatten)]
+    python: PythonArgs,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         known.dedup();
         return Err(Error::usage(format!("there is no check `{unknown}`; available: `{}`", known.join("`, `"))));
     }
+    args.python.apply();
     let mut components = components(args)?;
     if let Some(only) = &args.only {
         components.retain(|component| component.name == only);

@@ -1,17 +1,20 @@
 //! `curricle plugin list`
 
+use super::PythonArgs;
 use crate::error::{Error, Result};
 use crate::output;
 use curricle_engine::plugin::{self, Plugin};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Show the components, settings, versions and SHA-256 of plugin libraries.
+/// Show the components, settings, versions and SHA-256 of plugins.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Plugin libraries.
+    /// Plugin libraries and Python files.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    python: PythonArgs,
     /// Print the list as JSON.
     #[arg(long)]
     json: bool,
@@ -19,6 +22,7 @@ pub(crate) struct Args {
 
 /// Shows every library, even if others cannot be loaded.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    args.python.apply();
     let mut refused = Vec::new();
     let mut found = Vec::new();
     for path in &args.paths {
@@ -39,7 +43,8 @@ fn text(plugin: &Plugin) -> String {
     let mut text = format!("{}\n  sha256 {}\n  {}\n", plugin.path.display(), plugin.sha256, plugin.sdk);
     for component in &plugin.components {
         let (kind, name) = (component.kind, component.name);
-        text += &format!("  {kind} `{name}` {}: {}\n", component.version, component.summary);
+        let version = if component.version.is_empty() { String::new() } else { format!(" {}", component.version) };
+        text += &format!("  {kind} `{name}`{version}: {}\n", component.summary);
         if let Some(settings) = component.factory.schema()["properties"].as_object() {
             for (name, rule) in settings {
                 let default = rule.get("default").map_or("required".to_string(), |value| format!("default {value}"));

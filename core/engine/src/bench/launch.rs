@@ -18,6 +18,8 @@ pub struct Launch {
     pub threads: Option<usize>,
     /// Repeat finished runs.
     pub force: bool,
+    /// Further options of every run.
+    pub more: Vec<String>,
 }
 
 impl Launch {
@@ -52,6 +54,9 @@ impl Launch {
         if self.force {
             options.push_str(" --force");
         }
+        for option in &self.more {
+            options.push_str(&format!(" {}", quote(Path::new(option))?));
+        }
         Ok(options)
     }
 }
@@ -76,6 +81,7 @@ mod tests {
             device: "cuda:1".into(),
             threads: Some(2),
             force: false,
+            more: vec!["--python".into(), "/my venv/python".into()],
         };
         let line = launch.command(Path::new("/tmp/my runs/$x/plan/0.toml")).unwrap();
         let wanted = [
@@ -88,6 +94,8 @@ mod tests {
             "cuda:1",
             "--threads",
             "2",
+            "--python",
+            "/my venv/python",
         ];
         assert_eq!(shlex::split(&line).unwrap(), wanted);
     }

@@ -39,6 +39,8 @@ pub struct PoolOptions {
     pub threads: Option<usize>,
     /// Repeat finished runs.
     pub force: bool,
+    /// Further options of every run.
+    pub more: Vec<String>,
 }
 
 /// A run that has ended.
@@ -221,7 +223,7 @@ impl Worker<'_> {
         let mut command = Command::new(&options.program);
         command.arg("run").arg(recipe.path()).arg("--out").arg(&options.out).args(["--device", self.device]);
         command.args(options.threads.map(|threads| format!("--threads={threads}")));
-        command.args(options.force.then_some("--force"));
+        command.args(options.force.then_some("--force")).args(&options.more);
         command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // Otherwise a terminal's Ctrl-C would reach the children in addition to our signal, and a
         // second signal ends a run without a checkpoint.

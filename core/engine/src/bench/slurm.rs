@@ -189,6 +189,7 @@ mod tests {
             device: "auto".into(),
             threads: None,
             force: false,
+            more: Vec::new(),
         }
     }
 

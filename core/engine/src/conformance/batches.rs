@@ -3,9 +3,8 @@
 use super::{NotPassed, Subject, fail};
 use crate::call::call;
 use crate::last_words::Running;
-use crate::train::declared::check_specs;
 use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss};
-use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
+use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -62,9 +61,7 @@ impl Case {
     /// These embeddings with these labels; every row is a different sample.
     pub(super) fn with(loss: &dyn Loss, embeddings: Tensor, labels: &[i64]) -> Result<Self, NotPassed> {
         let shape = Shape { classes: CLASSES, samples: SAMPLES, embedding: DIMENSIONS };
-        let specs = guard(|| Ok(loss.tensors(&shape)))?;
-        check_specs(&specs)?;
-        let declared = Declared::create(specs, 1, ComponentKind::Loss, Device::Cpu);
+        let declared = Declared::of_loss(loss, &shape, 1, Device::Cpu)?;
         let case = Self {
             embeddings,
             labels: Tensor::from_slice(labels),
@@ -129,7 +126,8 @@ impl Case {
         tch::manual_seed(seed);
         let average = loss.needs_ema().then(|| unit(&(self.embeddings.detach() + 0.01)));
         let batch = Batch {
-            weights: self.weights.as_ref(),
+            // Losses that do not take weights are never given any.
+            weights: self.weights.as_ref().filter(|_| loss.takes_weights()),
             ema_embeddings: average.as_ref(),
             info: StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() },
             ..Batch::new(&self.embeddings, &self.labels, &self.ids, tensors)

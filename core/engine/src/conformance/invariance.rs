@@ -70,6 +70,9 @@ pub(crate) fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), No
 /// Samples of weight 0 are absent: value and gradients are those of the batch without them.
 pub(crate) fn samples_of_weight_zero_are_absent(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
+    if !loss.takes_weights() {
+        return skip("the loss does not take weights");
+    }
     if is_random(loss.as_ref())? {
         return skip("the loss draws random numbers");
     }
@@ -103,6 +106,9 @@ pub(crate) fn samples_of_weight_zero_are_absent(subject: &Subject) -> Result<(),
 /// Weights of 1 are the same as no weights.
 pub(crate) fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
+    if !loss.takes_weights() {
+        return skip("the loss does not take weights");
+    }
     for number in 0..3 {
         let case = Case::usual(loss.as_ref(), number)?;
         let mut ones = case.copy();

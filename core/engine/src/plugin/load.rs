@@ -1,6 +1,6 @@
 //! Loads plugins.
 
-use super::{header, library_file};
+use super::{header, library_file, python};
 use curricle_recipe::{PluginFile, Refusal, unsupported_keyword};
 use curricle_sdk::host::{Level, set_log_sink};
 use curricle_sdk::{Component, abi, guard};
@@ -21,7 +21,7 @@ pub struct Plugin {
     pub path: PathBuf,
     /// Its SHA-256, 64 hexadecimal digits.
     pub sha256: String,
-    /// The SDK it was built with.
+    /// The SDK it was built with, or the Python that runs it.
     pub sdk: String,
     /// Its components, sorted by kind and name.
     pub components: Vec<Component>,
@@ -49,7 +49,10 @@ pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
         let what = format!("has the SHA-256 `{sha256}`, but the recipe pins `{pin}`");
         return Err(refuse(what, "restore the pinned file, or update the pin after reviewing what changed"));
     }
-    library_file::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
+    let is_python = python::is_python(path);
+    if !is_python {
+        library_file::check(&bytes).map_err(|(what, fix)| refuse(what, fix))?;
+    }
     let absolute = path.canonicalize().map_err(|e| refuse(format!("cannot be found: {e}"), "check its path"))?;
 
     // Held to the end, so that two threads do not open one file twice.
@@ -58,10 +61,12 @@ pub fn open(path: &Path, pin: Option<&str>) -> Result<Arc<Plugin>, Refusal> {
         return Ok(Arc::clone(known));
     }
     if open.iter().any(|plugin| plugin.path == absolute) {
-        let what = "has changed since this process loaded it, and a loaded library cannot be replaced".into();
+        let what = "has changed since this process loaded it, and a loaded plugin cannot be replaced".into();
         return Err(refuse(what, "run the command again"));
     }
-    let plugin = Arc::new(load(path, absolute, sha256)?);
+    let loaded = if is_python { python::open(path, absolute, sha256) } else { load(path, absolute, sha256) }?;
+    check_components(&loaded.components).map_err(|what| refuse(what, "report it to its author"))?;
+    let plugin = Arc::new(loaded);
     open.push(Arc::clone(&plugin));
     Ok(plugin)
 }
@@ -101,12 +106,12 @@ fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusa
     // SAFETY: the address of the symbol, in a library that is never unloaded.
     let header = unsafe { header::check(symbol) }.map_err(refuse)?;
     let sdk = header::text(header.sdk, "sdk").map_err(refuse)?;
-    let report = "report it to its author".to_string();
     // SAFETY: its header has just been checked.
-    let mut components = guard(|| unsafe { abi::host::components(header) })
-        .map_err(|error| refuse((format!("cannot list its components: {error}"), report.clone())))?;
+    let components = guard(|| unsafe { abi::host::components(header) });
+    let report = "report it to its author".to_string();
+    let mut components =
+        components.map_err(|error| refuse((format!("cannot list its components: {error}"), report)))?;
     components.sort_by_key(|c| (c.kind, c.name));
-    check_components(&components).map_err(|what| refuse((what, report)))?;
     Ok(Plugin { path: absolute, sha256, sdk, components })
 }
 

@@ -1,4 +1,4 @@
-//! Plugins: components in dynamic libraries.
+//! Plugins: components in dynamic libraries, and losses in Python files (`python`).
 //!
 //! A library is named by a recipe or on the command line, never discovered automatically. Its hash is
 //! compared with the pin, its bytes are checked (`library_file`), it is opened, its header is validated
@@ -8,5 +8,7 @@
 mod header;
 mod library_file;
 mod load;
+mod python;
 
 pub use load::{Plugin, open};
+pub use python::{Interpreter, set_interpreter};

@@ -35,10 +35,18 @@ impl Examiner<'_> {
             Ok(method) => {
                 // Groups and scales do not depend on the sizes, so any will do.
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
-                let specs = groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape);
-                problems.extend(groups::undeclared(written, &specs));
+                match groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape) {
+                    Ok(specs) => {
+                        problems.extend(groups::undeclared(written, &specs));
+                        lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
+                    }
+                    Err(error) => {
+                        let (kind, name) = (ComponentKind::Loss, written.recipe.loss.name.clone());
+                        problems.extend(refusals(vec![RefusedSettings { kind, name, error }], written, self.registry));
+                    }
+                }
                 problems.extend(missing_average(written, &method));
-                lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
+                problems.extend(unused_weights(written, &method));
             }
             Err(refused) => problems.extend(refusals(refused, written, self.registry)),
         }
@@ -60,6 +68,18 @@ fn missing_average(written: Written, method: &Method) -> Vec<Problem> {
         problem.help("set its decay, e.g. `train.ema = 0.999`")
     };
     missing.map(problem).collect()
+}
+
+/// A weight scheme whose weights the loss does not take.
+fn unused_weights(written: Written, method: &Method) -> Option<Problem> {
+    let recipe = written.recipe;
+    if method.loss.takes_weights() || method.weights.is_uniform() {
+        return None;
+    }
+    let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
+    let message = format!("loss `{loss}` does not take weights, so `{weights}` would have no effect");
+    let problem = written.problem("weights.name", message).label(format!("not used by `{loss}`"));
+    Some(problem.help("add an argument `weights` to its `forward`, or remove `[weights]`"))
 }
 
 impl Catalogue for Registry {

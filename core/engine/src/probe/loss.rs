@@ -4,9 +4,9 @@ use super::{read_tensors, write_tensors};
 use crate::call::call;
 use crate::last_words::running;
 use crate::registry::Registry;
-use crate::train::declared::{Declared, check_specs};
+use crate::train::declared::Declared;
 use crate::{Error, Result};
-use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, TensorSpec, Tensors, guard, rng};
+use curricle_sdk::{Batch, ComponentKind, Log, Loss, Shape, StepInfo, TensorSpec, Tensors, guard, rng};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -91,6 +91,7 @@ struct Given {
     ids: Tensor,
     weights: Option<Tensor>,
     declared: Vec<(TensorSpec, Tensor)>,
+    shape: Shape,
     unused: Vec<String>,
 }
 
@@ -131,9 +132,9 @@ impl Given {
             samples: ids.max().int64_value(&[]) + 1,
             embedding: dimensions,
         };
-        let declared = declare(loss, shape, &mut file, kind, seed)?;
+        let (declared, shape) = declare(loss, shape, &mut file, kind, seed)?;
         let unused = file.into_keys().collect();
-        Ok(Self { embeddings, labels, ids, weights, declared, unused })
+        Ok(Self { embeddings, labels, ids, weights, declared, shape, unused })
     }
 
     /// What the loss must not change.
@@ -151,7 +152,8 @@ impl Given {
             tensors.insert(spec.name.as_ref(), tensor.detach().set_requires_grad(spec.trainable));
         }
         let (labels, ids, weights) = (&self.labels, &self.ids, self.weights.as_ref());
-        let batch = Batch { weights, ..Batch::new(&embeddings, labels, ids, &tensors) };
+        let info = StepInfo { classes: self.shape.classes, samples: self.shape.samples, ..StepInfo::default() };
+        let batch = Batch { weights, info, ..Batch::new(&embeddings, labels, ids, &tensors) };
         let value = loss.forward(&batch, &mut Log::disabled())?;
         value.f_backward()?;
         let kind = embeddings.kind();
@@ -170,7 +172,7 @@ impl Given {
     }
 }
 
-/// The tensors a loss declares, from the file or initialised from the seed.
+/// The tensors a loss declares, from the file or initialised from the seed, and the sizes they depend on.
 ///
 /// The number of classes is that of the labels, or more if a declared tensor in the file has more.
 fn declare(
@@ -179,7 +181,7 @@ fn declare(
     file: &mut BTreeMap<String, Tensor>,
     kind: Kind,
     seed: u64,
-) -> Result<Vec<(TensorSpec, Tensor)>, String> {
+) -> Result<(Vec<(TensorSpec, Tensor)>, Shape), String> {
     let fits = |classes: i64| {
         let specs = loss.tensors(&Shape { classes, ..shape });
         specs.iter().all(|s| file.get(s.name.as_ref()).is_none_or(|t| t.size() == s.shape))
@@ -187,9 +189,8 @@ fn declare(
     let first_sizes = file.values().filter_map(|t| t.size().first().copied());
     let candidates = std::iter::once(shape.classes).chain(first_sizes.filter(|n| *n > shape.classes));
     let classes = candidates.into_iter().find(|c| fits(*c)).unwrap_or(shape.classes);
-    let specs = loss.tensors(&Shape { classes, ..shape });
-    check_specs(&specs).map_err(|e| e.to_string())?;
-    let initial = Declared::create(specs, seed, ComponentKind::Loss, Device::Cpu);
+    let shape = Shape { classes, ..shape };
+    let initial = Declared::of_loss(loss, &shape, seed, Device::Cpu).map_err(|e| e.to_string())?;
     let mut declared = Vec::new();
     for spec in initial.specs {
         let is_float = matches!(spec.kind, Kind::Float | Kind::Double);
@@ -204,7 +205,7 @@ fn declare(
         };
         declared.push((spec, tensor));
     }
-    Ok(declared)
+    Ok((declared, shape))
 }
 
 #[cfg(test)]

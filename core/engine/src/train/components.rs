@@ -6,7 +6,7 @@ use crate::last_words::running;
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, TensorSpec, WeightScheme};
+use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, WeightScheme};
 use std::sync::Arc;
 use tch::Device;
 
@@ -30,16 +30,16 @@ impl Components {
         let made = method.clone();
         let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
         let seed = recipe.seed;
-        let declare = |specs: &dyn Fn() -> Vec<TensorSpec>, kind, name| {
-            let declared = call(running(kind, name), &[], || {
-                let specs = specs();
-                check_specs(&specs)?;
-                Ok(Declared::create(specs, seed, kind, device))
-            });
-            declared.map_err(named(kind, name))
-        };
-        let loss_tensors = declare(&|| made.loss.tensors(shape), ComponentKind::Loss, loss)?;
-        let weights_tensors = declare(&|| made.weights.tensors(shape), ComponentKind::Weights, weights)?;
+        let loss_tensors = call(running(ComponentKind::Loss, loss), &[], || {
+            Declared::of_loss(made.loss.as_ref(), shape, seed, device)
+        })
+        .map_err(named(ComponentKind::Loss, loss))?;
+        let weights_tensors = call(running(ComponentKind::Weights, weights), &[], || {
+            let specs = made.weights.tensors(shape);
+            check_specs(&specs)?;
+            Ok(Declared::create(specs, seed, ComponentKind::Weights, device))
+        })
+        .map_err(named(ComponentKind::Weights, weights))?;
         Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })
     }
 }

@@ -4,7 +4,7 @@ use crate::backbone::standard_normal;
 use crate::device::memory;
 use curricle_sdk::rand::RngExt;
 use curricle_sdk::rand_chacha::ChaCha8Rng;
-use curricle_sdk::{ComponentKind, Error, Init, Result, TensorSpec, Tensors, rng};
+use curricle_sdk::{ComponentKind, Error, Init, Loss, Result, Shape, TensorSpec, Tensors, guard, rng};
 use tch::{Device, Kind, Tensor};
 
 /// Types a declared tensor may have.
@@ -20,6 +20,21 @@ pub struct Declared {
 }
 
 impl Declared {
+    /// Declares, creates and initialises the tensors of a loss.
+    pub(crate) fn of_loss(loss: &dyn Loss, shape: &Shape, seed: u64, device: Device) -> Result<Self> {
+        guard(|| {
+            let specs = loss.tensors(shape);
+            check_specs(&specs)?;
+            let declared = Self::create(specs, seed, ComponentKind::Loss, device);
+            if !declared.specs.is_empty() {
+                let seed = rng::seed_for(seed, "declared tensors loss", 0, 0) as u64;
+                tch::no_grad(|| loss.initialise(&declared.tensors, shape, seed))?;
+                check_declared(&declared)?;
+            }
+            Ok(declared)
+        })
+    }
+
     /// Creates the declared tensors. Each has a separate random stream, so its initial values depend
     /// only on the seed and its name.
     pub fn create(specs: Vec<TensorSpec>, seed: u64, kind: ComponentKind, device: Device) -> Self {

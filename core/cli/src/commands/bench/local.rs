@@ -22,6 +22,7 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
         threads: devices::threads(args, slots.len()),
         slots,
         force: args.force,
+        more: args.recipe.python_arguments(),
     };
     let stop = StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();

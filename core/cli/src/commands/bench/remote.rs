@@ -77,6 +77,7 @@ fn launch(args: &Args) -> Result<Launch> {
         device: args.device.device.to_string(),
         threads: args.device.threads,
         force: args.force,
+        more: args.recipe.python_arguments(),
     })
 }
 

@@ -1,0 +1,363 @@
+//! The process that serves a Python file.
+
+use super::interpreter::Interpreter;
+use super::memory::{Layout, SharedMemory, Slot};
+use crate::progress;
+use crate::track::logging;
+use curricle_sdk::Error;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tch::Tensor;
+
+/// The program of the process, which it reads from the shared memory, so that lists of processes stay readable.
+const SOURCE: &str = include_str!("worker.py");
+const RUN_SOURCE: &str = "import sys; exec(open(int(sys.argv[2]), 'rb', closefd=False).read())";
+
+/// Lines of a traceback, and of the output of a process that ended, that an error repeats.
+const SHOWN_LINES: usize = 16;
+
+/// How long a process that has closed its socket, or was told to show where it is, may take to do so.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Why the process did not do what it was asked to.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is no such interpreter.
+    NoInterpreter { program: String, error: io::Error },
+    /// The interpreter has no torch.
+    NoTorch { program: String, error: PythonError },
+    /// Python raised an exception, or the loss broke a rule.
+    Python(PythonError),
+    /// A setting has a value of the wrong type.
+    Setting { key: String, message: String },
+    /// The process ended or was ended; the message says why and where.
+    Ended(String),
+}
+
+/// An error in Python code.
+#[derive(Debug, Deserialize)]
+pub(super) struct PythonError {
+    /// `my_losses.py:12`
+    at: String,
+    what: String,
+    traceback: String,
+}
+
+impl PythonError {
+    fn last_lines(&self) -> String {
+        let lines: Vec<_> = self.traceback.trim_end().lines().collect();
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().fold(String::new(), |text, line| text + "\n  " + line)
+    }
+}
+
+impl Failure {
+    /// What is wrong with the plugin, and what to do.
+    pub(super) fn refusal(self) -> (String, String) {
+        let another = "activate the environment that has torch, or name its interpreter with `--python`";
+        match self {
+            Self::NoInterpreter { program, error } => {
+                (format!("needs Python, but `{program}` cannot be started: {error}"), another.into())
+            }
+            Self::NoTorch { program, error } => {
+                (format!("needs torch, but `{program}` cannot import it: {}", error.what), another.into())
+            }
+            Self::Python(error) => {
+                let lines = error.last_lines();
+                let what = format!("cannot be used: {}: {}", error.at, error.what);
+                (what, if lines.is_empty() { "correct the file".into() } else { format!("correct the file:{lines}") })
+            }
+            Self::Setting { key, message } => (format!("refuses `{key}`: {message}"), "correct the file".into()),
+            Self::Ended(message) => match message.split_once('\n') {
+                Some((what, lines)) => (format!("cannot be used: {what}"), format!("correct the file:\n{lines}")),
+                None => (format!("cannot be used: {message}"), "correct the file".into()),
+            },
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Setting { key, message } => Error::setting(key, message),
+            Failure::Python(error) => Error::other(format!("{}: {}{}", error.at, error.what, error.last_lines())),
+            Failure::Ended(message) => Error::other(message),
+            other => {
+                let (what, fix) = other.refusal();
+                Error::other(format!("{what}; {fix}"))
+            }
+        }
+    }
+}
+
+/// A running process. Dropping it closes the socket, which ends the process.
+#[derive(Debug)]
+pub(super) struct Worker(Mutex<Process>);
+
+impl Worker {
+    /// Starts the process and waits until it has loaded the file.
+    pub(super) fn start<T: DeserializeOwned>(path: &Path, python: &Interpreter) -> Result<(Self, T), Failure> {
+        let mut process = Process::start(path, python)?;
+        let description = process.reply("loading the file")?;
+        process.set_time_limit(python.time_limit)?;
+        let description = serde_json::from_value(description).map_err(|e| process.confused(&e))?;
+        Ok((Self(Mutex::new(process)), description))
+    }
+
+    /// Exclusive use of the process and its memory.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Process> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The process and what connects to it.
+#[derive(Debug)]
+pub(super) struct Process {
+    path: PathBuf,
+    program: String,
+    child: Child,
+    socket: BufReader<UnixStream>,
+    pub(super) memory: SharedMemory,
+    output: Arc<Output>,
+    time_limit: Duration,
+    /// Why the process ended, for all later calls.
+    ended: Option<String>,
+}
+
+impl Process {
+    /// A process that is loading the file, for which it has at least the default time limit.
+    fn start(path: &Path, python: &Interpreter) -> Result<Self, Failure> {
+        let program = python.program.to_string_lossy().into_owned();
+        let failed = |error| Failure::NoInterpreter { program: program.clone(), error };
+        let memory = SharedMemory::with_text(SOURCE).map_err(failed)?;
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let time_limit = python.time_limit.max(Interpreter::TIME_LIMIT);
+        ours.set_read_timeout(Some(time_limit)).map_err(failed)?;
+        let mut command = Command::new(&python.program);
+        command.args(["-u", "-c", RUN_SOURCE]).arg(path).arg(memory.descriptor().to_string());
+        command.stdin(std::os::fd::OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+        // Ctrl-C in a terminal is for this program, which lets the step finish.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        // The command holds the child's end of the socket; only the child may keep it open.
+        drop(command);
+        memory.stop_inheriting().map_err(failed)?;
+        let output = Arc::new(Output::default());
+        if let Some(errors) = child.stderr.take() {
+            output.follow(errors, path);
+        }
+        let socket = BufReader::new(ours);
+        Ok(Self { path: path.into(), program, child, socket, memory, output, time_limit, ended: None })
+    }
+
+    fn set_time_limit(&mut self, limit: Duration) -> Result<(), Failure> {
+        let set = self.socket.get_ref().set_read_timeout(Some(limit));
+        self.time_limit = limit;
+        set.map_err(|error| Failure::NoInterpreter { program: self.program.clone(), error })
+    }
+
+    /// Sends a request and returns the reply. `during` names it for messages, e.g. "`forward`".
+    pub(super) fn call(&mut self, during: &str, request: &Value) -> Result<Value, Failure> {
+        if let Some(ended) = &self.ended {
+            return Err(Failure::Ended(ended.clone()));
+        }
+        let line = format!("{request}\n");
+        // If the process is gone, reading finds that out and says why.
+        let _ = self.socket.get_mut().write_all(line.as_bytes());
+        self.reply(during)
+    }
+
+    /// Sends a request about tensors, those lent included, and returns the names of the ones it changed.
+    pub(super) fn compute<'t>(
+        &mut self,
+        during: &str,
+        mut request: Value,
+        layout: &Layout,
+        lent: impl Iterator<Item = &'t (Slot, &'t Tensor)>,
+    ) -> Result<Vec<String>, Error> {
+        let reserved = self.memory.reserve(layout);
+        request["memory"] = reserved.map_err(|e| Error::other(format!("cannot reserve shared memory: {e}")))?.into();
+        request["threads"] = tch::get_num_threads().into();
+        for (slot, tensor) in lent {
+            self.memory.write(slot, tensor)?;
+        }
+        let mut reply = self.call(during, &request)?;
+        serde_json::from_value(reply["changed"].take()).map_err(|e| self.confused(&e).into())
+    }
+
+    fn reply(&mut self, during: &str) -> Result<Value, Failure> {
+        let mut line = Vec::new();
+        match self.socket.read_until(b'\n', &mut line) {
+            Ok(read) if read > 0 && line.ends_with(b"\n") => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(self.hangs(during));
+            }
+            _ => return Err(self.has_ended(during)),
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Reply {
+            NoTorch { no_torch: PythonError, python: String },
+            Error { error: PythonError },
+            Setting { setting: String, message: String },
+            Done(Value),
+        }
+        match serde_json::from_slice(&line).map_err(|e| self.confused(&e))? {
+            Reply::Done(value) => Ok(value),
+            Reply::Error { error } => Err(Failure::Python(error)),
+            Reply::Setting { setting, message } => Err(Failure::Setting { key: setting, message }),
+            Reply::NoTorch { no_torch, python } => {
+                let program = if python.is_empty() { self.program.clone() } else { python };
+                Err(Failure::NoTorch { program, error: no_torch })
+            }
+        }
+    }
+
+    /// The process did not answer in time: asks it where it is, and ends it.
+    fn hangs(&mut self, during: &str) -> Failure {
+        if let Ok(id) = libc::pid_t::try_from(self.child.id()) {
+            // SAFETY: the child has not been waited for, so its process id is still valid. Python shows its traceback.
+            unsafe { libc::kill(id, libc::SIGUSR1) };
+        }
+        self.output.wait_for(LAST_WORDS, |lines| lines.iter().any(|line| line.starts_with("  File ")));
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let seconds = self.time_limit.as_secs_f64();
+        let what = format!("{during} took longer than {seconds} s, and its process was ended");
+        self.end(&what, "; if that is normal, raise `--python-timeout`")
+    }
+
+    /// The process closed its socket.
+    fn has_ended(&mut self, during: &str) -> Failure {
+        let deadline = Instant::now() + LAST_WORDS;
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                Ok(Some(status)) => break status.to_string(),
+                _ => break "it closed the connection".into(),
+            }
+        };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.output.wait_for(LAST_WORDS, |_| false);
+        self.end(&format!("its process ended during {during} ({status})"), "")
+    }
+
+    /// A reply that is not one.
+    fn confused(&mut self, error: &serde_json::Error) -> Failure {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.end(&format!("its process sent something else than a reply: {error}"), "")
+    }
+
+    fn end(&mut self, what: &str, help: &str) -> Failure {
+        let lines = self.output.last_lines();
+        let file = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let mut message = match line_in(&self.path, &lines) {
+            Some(line) => format!("{file}:{line}: {what}{help}"),
+            None => format!("{file}: {what}{help}"),
+        };
+        for line in lines.iter().filter(|line| !line.contains("File \"<string>\"")) {
+            let _ = write!(message, "\n  {line}");
+        }
+        self.ended = Some(message.clone());
+        Failure::Ended(message)
+    }
+}
+
+/// The line of the file in the innermost call that Python's fault handler shows.
+fn line_in(path: &Path, lines: &[String]) -> Option<u64> {
+    let start = format!("  File \"{}\", line ", path.display());
+    let rest = lines.iter().find_map(|line| line.strip_prefix(&start))?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// What the process prints: shown, logged, and the last lines kept for errors.
+#[derive(Debug, Default)]
+struct Output {
+    kept: Mutex<(VecDeque<String>, bool)>,
+}
+
+impl Output {
+    fn follow(self: &Arc<Self>, stream: impl Read + Send + 'static, path: &Path) {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let output = Arc::clone(self);
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            let mut line = Vec::new();
+            while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_string();
+                line.clear();
+                progress::print(&format!("{file}: {text}\n"));
+                tracing::info!(target: logging::FILE_ONLY, "{file}: {text}");
+                let kept = &mut output.lock().0;
+                kept.push_back(text);
+                if kept.len() > SHOWN_LINES {
+                    kept.pop_front();
+                }
+            }
+            output.lock().1 = true;
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (VecDeque<String>, bool)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the stream has ended or the lines are as wanted, but not longer than this.
+    fn wait_for(&self, limit: Duration, wanted: impl Fn(&VecDeque<String>) -> bool) {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            let kept = self.lock();
+            if kept.1 || wanted(&kept.0) {
+                return;
+            }
+            drop(kept);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn last_lines(&self) -> Vec<String> {
+        self.lock().0.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_line_of_the_file_is_found_in_a_traceback() {
+        let lines = ["Current thread 0x1 (most recent call first):", "  File \"/torch/x.py\", line 3 in f"];
+        let mut lines = lines.map(String::from).to_vec();
+        assert_eq!(line_in(Path::new("/a/l.py"), &lines), None);
+        lines.push("  File \"/a/l.py\", line 12 in forward".into());
+        lines.push("  File \"/a/l.py\", line 40 in outer".into());
+        assert_eq!(line_in(Path::new("/a/l.py"), &lines), Some(12));
+    }
+
+    #[test]
+    fn a_missing_interpreter_is_named() {
+        let python = Interpreter { program: "no-such-python".into(), ..Interpreter::default() };
+        let failure = Worker::start::<Value>(Path::new("x.py"), &python).unwrap_err();
+        let (what, fix) = failure.refusal();
+        assert!(what.starts_with("needs Python, but `no-such-python` cannot be started"), "{what}");
+        assert!(fix.contains("`--python`"), "{fix}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_python_is_an_error() {
+        let python = Interpreter { program: "true".into(), ..Interpreter::default() };
+        let message = Error::from(Worker::start::<Value>(Path::new("x.py"), &python).unwrap_err()).to_string();
+        assert!(message.starts_with("x.py: its process ended during loading the file (exit status: 0)"), "{message}");
+    }
+}
