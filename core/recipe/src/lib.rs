@@ -7,8 +7,10 @@
 
 mod advice;
 mod arguments;
+mod built_in;
 mod catalogue;
 mod contradictions;
+mod editor_schema;
 mod files;
 mod form;
 mod grid;
@@ -18,6 +20,7 @@ mod listing;
 mod load;
 mod merge;
 mod parse;
+mod paths;
 mod plan;
 mod plugins;
 mod problems;
@@ -35,6 +38,7 @@ mod tree;
 mod tune;
 mod validate;
 
+pub use built_in::{BuiltIn, built_in};
 pub use catalogue::{Catalogue, ComponentSchema, Written};
 pub use grid::folder_name;
 pub use hash::identity;

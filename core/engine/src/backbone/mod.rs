@@ -22,6 +22,7 @@ pub use compute::Compute;
 pub(crate) use groups::{parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
 pub(crate) use network::smallest_image;
+pub(crate) use weights::pytorch_tensors;
 
 use crate::data::{Inputs, Layout, View};
 use crate::{Error, Result};

@@ -39,8 +39,7 @@ pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> R
 
     let tables = layers.iter().rev().take(1).map(|layer| &layer.table);
     let named = arguments.iter().rev().chain(tables).find_map(|table| table.get_str("name")).map(str::to_string);
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = named.or(stem).unwrap_or_default();
+    let name = named.unwrap_or_else(|| files::stem(path));
     let resolver = Resolver::new(catalogue);
     let expansion = Expansion { path, layers, arguments, sweep, tune, name, resolver, problems, drafts: Vec::new() };
     expansion.plan()
