@@ -3,8 +3,18 @@
 use crate::support::{Printed, Sandbox, root, unwrapped};
 
 const TINY: [&str; 12] = [
-    "--set", "train.epochs=1", "--set", "data.classes=8", "--set", "data.per_class=6", "--set", "data.size=16", "--set",
-    "backbone.width=4", "--set", "eval.restarts=1",
+    "--set",
+    "train.epochs=1",
+    "--set",
+    "data.classes=8",
+    "--set",
+    "data.per_class=6",
+    "--set",
+    "data.size=16",
+    "--set",
+    "backbone.width=4",
+    "--set",
+    "eval.restarts=1",
 ];
 
 #[test]
@@ -56,10 +66,14 @@ fn init_looks_at_own_images_and_injects_no_noise() {
     sandbox.write_images("photos", 6, 3);
     let said = sandbox.curricle(["init", "--images", "photos"]).assert().success();
     let found = said.stderr_text();
-    assert!(found.contains("colour images of about 32 x 32 pixels; train: 3 classes, 9 samples (3 per class)"), "{found}");
+    assert!(
+        found.contains("colour images of about 32 x 32 pixels; train: 3 classes, 9 samples (3 per class)"),
+        "{found}"
+    );
     let report = sandbox.curricle(["check", "--json", "recipe.toml"]).assert().success().json();
     assert_eq!(report[0]["problems"].as_array().unwrap().len(), 0, "{report}");
-    let run = ["run", "recipe.toml", "--set", "train.epochs=1", "--set", "backbone.width=4", "--set", "eval.restarts=1"];
+    let run =
+        ["run", "recipe.toml", "--set", "train.epochs=1", "--set", "backbone.width=4", "--set", "eval.restarts=1"];
     let text = sandbox.curricle(run).assert().success().stderr_text();
     assert!(text.contains("labels: as given, no label noise\n"), "{text}");
 
@@ -74,7 +88,10 @@ fn inherited_noise_on_own_images_is_a_warning() {
     sandbox.write_images("photos", 6, 3);
     let data = "[data]\nsource = \"folder\"\npath = \"photos\"\n";
     sandbox.write("inherits.toml", format!("extends = \"curricle:methods/ms\"\n{data}"));
-    sandbox.write("meant.toml", format!("extends = \"curricle:methods/ms\"\n{data}[noise]\nname = \"pair\"\nratio = 0.3\n"));
+    sandbox.write(
+        "meant.toml",
+        format!("extends = \"curricle:methods/ms\"\n{data}[noise]\nname = \"pair\"\nratio = 0.3\n"),
+    );
     let warnings = |recipe: &str| {
         let report = sandbox.curricle(["check", "--json", recipe]).assert().success().json();
         report[0]["problems"].as_array().unwrap().iter().filter(|problem| problem["setting"] == "noise").count()

@@ -23,13 +23,16 @@ pub(crate) struct Layer {
     pub table: Table,
 }
 
-/// A recipe file, or a built-in recipe if there is no such file, and everything it extends; the recipe itself comes
-/// last.
-pub(crate) fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
-    let path = &match built_in::find(path) {
+/// The recipe that a command names: a file, or a built-in recipe if there is no such file.
+pub(crate) fn named_by_command(path: &Path) -> PathBuf {
+    match built_in::find(path) {
         Some(recipe) if !path.exists() => built_in::full_name(recipe.name),
         _ => path.to_path_buf(),
-    };
+    }
+}
+
+/// A recipe and everything it extends; the recipe itself comes last.
+pub(crate) fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
     let mut loader = Loader { layers: Vec::new(), open: Vec::new(), done: Vec::new(), problems: Vec::new() };
     loader.file(path, &Origin::Default);
     Problems::check(loader.problems)?;

@@ -22,6 +22,7 @@ const DUPLICATES_SHOWN: usize = 3;
 /// Loads a recipe and all runs of its `[sweep]` and `[tune]`; without these, the recipe is the only
 /// run.
 pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Plan, Problems> {
+    let path = &files::named_by_command(path);
     let mut layers = files::layers(path)?;
     let mut arguments = set_arguments::tables(sets)?;
     let for_sweep = take_arguments(&mut arguments, "sweep");
