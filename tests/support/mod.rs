@@ -213,6 +213,20 @@ pub(crate) fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
+/// All files with this extension below a folder, sorted.
+pub(crate) fn find_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(find_extension(&path, extension));
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The records of a run's `metrics.jsonl` that do not depend on the clock, line by line.
 pub(crate) fn timeless_metrics(run: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("a run has metrics");

@@ -1,6 +1,7 @@
 //! The `curricle` program: parses the command line, calls the engine and prints the results.
 
 mod commands;
+mod completing;
 mod error;
 mod output;
 
@@ -9,10 +10,11 @@ use curricle_losses as _;
 use curricle_samplers as _;
 use curricle_weights as _;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
-    audit, bench, check, completions, data, doctor, embed, eval, explain, export, list, plugin, probe, report, run,
-    schema, tune,
+    audit, bench, check, completions, data, doctor, embed, eval, explain, export, init, list, plugin, probe, report,
+    run, schema, tune,
 };
 use curricle_engine::caught;
 use curricle_record::Exit;
@@ -36,6 +38,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(init::Args),
     Run(run::Args),
     Bench(bench::Args),
     Report(report::Args),
@@ -56,7 +59,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // Answers the shell while a command line is being typed, and then exits.
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let cli = Cli::try_parse().unwrap_or_else(|error| suggest_set(error).exit());
     output::set_up(&cli.output);
     // The inner result is the command's own; the outer one is a panic turned into an error.
     match caught("running the command", || Ok(dispatch(&cli.command))).map_err(Error::from).and_then(|result| result) {
@@ -68,8 +73,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Explains `--set` to users of hydra, who type `optimizer.lr=0.1` after the recipe.
+fn suggest_set(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+        && !argument.starts_with('-')
+        && argument.contains('=')
+    {
+        let setting = argument.trim_start_matches('+');
+        let suggestion = format!("to override a setting of the recipe, use '--set {setting}'").into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion]));
+    }
+    error
+}
+
 fn dispatch(command: &Command) -> Result<()> {
     match command {
+        Command::Init(args) => init::run(args),
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
@@ -93,10 +112,16 @@ fn dispatch(command: &Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_setting_after_the_recipe_suggests_set() {
+        let error = Cli::try_parse_from(["curricle", "run", "r.toml", "+optimizer.lr=0.1"]).unwrap_err();
+        let text = suggest_set(error).to_string();
+        assert!(text.contains("use '--set optimizer.lr=0.1'"), "{text}");
     }
 }

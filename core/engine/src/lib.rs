@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod data;
 pub mod device;
 pub mod doctor;
+mod embedding_import;
 mod error;
 mod experiment;
 mod last_words;
@@ -28,6 +29,7 @@ mod tensor_file;
 pub mod track;
 pub mod train;
 
+pub use embedding_import::read_embeddings;
 pub use error::{Error, Result, caught};
 pub use experiment::{Experiment, component_settings};
 pub use method::Method;

@@ -35,7 +35,8 @@ impl EmbeddingFile {
         EvalInput { embeddings: &self.embeddings, labels: &self.labels, query: self.query.as_deref() }
     }
 
-    fn parse(bytes: &[u8], device: Device) -> Result<Self, String> {
+    /// Reads and checks the contents of a file.
+    pub fn parse(bytes: &[u8], device: Device) -> Result<Self, String> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format!("is not a safetensors file: {e}"))?;
         let find = |name: &str| file.tensor(name).ok();
         let missing = |name: &str, what: &str| {

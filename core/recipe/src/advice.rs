@@ -2,7 +2,7 @@
 
 use crate::catalogue::Written;
 use crate::problems::Problem;
-use crate::settings::{OptimizerRecipe, ScheduleRecipe};
+use crate::settings::{DataRecipe, NoiseRecipe, OptimizerRecipe, ScheduleRecipe};
 
 /// Warnings that depend on the recipe alone.
 pub(crate) fn advice(written: Written) -> Vec<Problem> {
@@ -70,8 +70,24 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
         }
         _ => {}
     }
+    if inherits_noise(written) {
+        note(
+            "noise",
+            "labels of your own images are flipped on purpose, because a recipe that this one extends is for \
+             experiments with label noise; set `noise.name = \"none\"` to train on your labels as they are",
+        );
+    }
     if recipe.eval.recall_at.is_empty() {
         note("eval.recall_at", "no Recall@K will be reported");
     }
     found
+}
+
+/// Whether noise from one recipe is injected into own images from another. Noise that is written next to the data is
+/// meant.
+fn inherits_noise(written: Written) -> bool {
+    let own_images = matches!(written.recipe.data, DataRecipe::Folder(_) | DataRecipe::Csv(_));
+    let injected = !matches!(written.recipe.noise, NoiseRecipe::None | NoiseRecipe::List { .. });
+    let source = |path: &str| written.tree.origin_of(path).place().map(|place| place.source.name.clone());
+    own_images && injected && source("noise.name") != source("data.source")
 }

@@ -4,12 +4,14 @@
 //! sequence, each after everything it extends, and a file that is reached twice keeps its first
 //! position: if two recipes share a base, the base does not undo what the first of them changed.
 
+use crate::built_in;
 use crate::parse::parse;
+use crate::paths::tidy;
 use crate::problems::{Problem, Problems};
 use crate::source::{Origin, Place, Source};
 use crate::suggest;
 use crate::tree::{Entry, Table, Value};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One file's settings, without its `extends`.
@@ -21,7 +23,15 @@ pub(crate) struct Layer {
     pub table: Table,
 }
 
-/// A recipe file and everything it extends; the file itself comes last.
+/// The recipe that a command names: a file, or a built-in recipe if there is no such file.
+pub(crate) fn named_by_command(path: &Path) -> PathBuf {
+    match built_in::find(path) {
+        Some(recipe) if !path.exists() => built_in::full_name(recipe.name),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// A recipe and everything it extends; the recipe itself comes last.
 pub(crate) fn layers(path: &Path) -> Result<Vec<Layer>, Problems> {
     let mut loader = Loader { layers: Vec::new(), open: Vec::new(), done: Vec::new(), problems: Vec::new() };
     loader.file(path, &Origin::Default);
@@ -49,11 +59,10 @@ impl Loader {
             self.problems.push(Problem::new(named_at, message).at("extends").label("closes the cycle"));
             return;
         }
-        let text = match fs_err::read_to_string(path) {
-            Ok(text) => text,
+        let (text, folder) = match read(path) {
+            Ok(contents) => contents,
             Err(error) => return self.unreadable(path, named_at, &error),
         };
-        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let source = Source { name: path.display().to_string(), text, folder, is_argument: false };
         let source = Arc::new(source);
         let mut table = match parse(&source) {
@@ -63,7 +72,7 @@ impl Loader {
         self.open.push(path.to_path_buf());
         if let Some(extends) = table.remove("extends") {
             for (base, origin) in self.bases(extends) {
-                self.file(&tidy(&source.folder.join(base)), &origin);
+                self.file(&named_in(&source, &base), &origin);
             }
         }
         self.open.pop();
@@ -99,11 +108,14 @@ impl Loader {
         let shown = path.display();
         let problem = if error.kind() == std::io::ErrorKind::NotFound {
             let problem = Problem::new(named_at, format!("there is no recipe `{shown}`")).label("not found");
-            match near_file(path) {
-                Some(near) => problem.help(format!("did you mean `{}`?", near.display())),
-                None if named_at.place().is_some() => problem.help("paths are relative to the recipe that names them"),
-                None => problem,
-            }
+            let help = match near_file(path).or_else(|| near_built_in(path)) {
+                _ if is_assignment(path) => format!("to override a setting, use `--set {shown}`"),
+                Some(near) => format!("did you mean `{}`?", near.display()),
+                None if built_in::is_built_in(path) => "`curricle list recipes` lists the built-in recipes".into(),
+                None if named_at.place().is_some() => "paths are relative to the recipe that names them".into(),
+                None => "`curricle init` writes a recipe, and `curricle list recipes` lists the built-in ones".into(),
+            };
+            problem.help(help)
         } else {
             let reason = match error.kind() {
                 std::io::ErrorKind::IsADirectory => "it is a folder".to_string(),
@@ -115,6 +127,46 @@ impl Loader {
         let path = if named_at.place().is_some() { "extends" } else { "" };
         self.problems.push(problem.at(path));
     }
+}
+
+/// The text of a recipe, and the folder that paths in it are relative to.
+fn read(path: &Path) -> std::io::Result<(String, PathBuf)> {
+    if built_in::is_built_in(path) {
+        let recipe = built_in::find(path).ok_or(std::io::ErrorKind::NotFound)?;
+        return Ok((recipe.text.to_string(), recipe.folder()));
+    }
+    Ok((fs_err::read_to_string(path)?, path.parent().unwrap_or(Path::new("")).to_path_buf()))
+}
+
+/// The recipe that a source names, in `extends` or in `sweep.methods`.
+pub(crate) fn named_in(source: &Source, name: &str) -> PathBuf {
+    if built_in::is_built_in(Path::new(name)) {
+        return built_in::full_name(name);
+    }
+    if source.is_built_in() {
+        return built_in::relative_to(&source.name, name);
+    }
+    tidy(&source.folder.join(name))
+}
+
+/// The name of the runs of a recipe that sets none: the last part of its path.
+pub(crate) fn stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    stem.rsplit(':').next().unwrap_or_default().to_string()
+}
+
+/// Whether a file name is rather a setting, as hydra takes them: `optimizer.lr=0.1`.
+fn is_assignment(path: &Path) -> bool {
+    let Some((key, _)) = path.to_str().and_then(|text| text.split_once('=')) else { return false };
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))
+}
+
+/// A built-in recipe with a similar name.
+fn near_built_in(path: &Path) -> Option<PathBuf> {
+    let name = path.to_str()?;
+    let names: Vec<_> = built_in::built_in().iter().map(|recipe| recipe.name).collect();
+    let near = suggest::nearest(name.trim_start_matches("curricle:").trim_end_matches(".toml"), names)?;
+    Some(built_in::full_name(near))
 }
 
 /// A recipe with a similar name: in the same folder, or with `.toml` added.
@@ -130,23 +182,6 @@ fn near_file(path: &Path) -> Option<PathBuf> {
     names.sort();
     let near = suggest::nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
     Some(path.with_file_name(near))
-}
-
-/// Removes `.` and `..`: `recipes/methods/../base/x.toml` becomes `recipes/base/x.toml`.
-pub(crate) fn tidy(path: &Path) -> PathBuf {
-    let mut result = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => match result.components().next_back() {
-                Some(Component::Normal(_)) => drop(result.pop()),
-                Some(Component::RootDir) => {}
-                _ => result.push(component),
-            },
-            other => result.push(other),
-        }
-    }
-    result
 }
 
 /// The origin of a whole file: its beginning.
@@ -173,12 +208,5 @@ mod tests {
         write("base/loss.toml", "extends = ['../base/all.toml']");
         write("method.toml", "extends = ['base/data.toml', 'base/loss.toml']");
         assert_eq!(names(folder.path(), "method.toml"), ["all.toml", "data.toml", "loss.toml", "method.toml"]);
-    }
-
-    #[test]
-    fn paths_are_tidied_without_file_access() {
-        assert_eq!(tidy(Path::new("recipes/methods/../base/x.toml")), Path::new("recipes/base/x.toml"));
-        assert_eq!(tidy(Path::new("../x.toml")), Path::new("../x.toml"));
-        assert_eq!(tidy(Path::new("./a/./x.toml")), Path::new("a/x.toml"));
     }
 }

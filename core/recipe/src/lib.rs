@@ -7,8 +7,10 @@
 
 mod advice;
 mod arguments;
+mod built_in;
 mod catalogue;
 mod contradictions;
+mod editor_schema;
 mod files;
 mod form;
 mod grid;
@@ -19,6 +21,7 @@ mod listing;
 mod load;
 mod merge;
 mod parse;
+mod paths;
 mod plan;
 mod plugins;
 mod problems;
@@ -36,6 +39,7 @@ mod tree;
 mod tune;
 mod validate;
 
+pub use built_in::{BuiltIn, built_in};
 pub use catalogue::{Catalogue, ComponentSchema, Written};
 pub use hash::identity;
 pub use keywords::unsupported_keyword;

@@ -14,6 +14,7 @@ use std::path::Path;
 /// Reads a recipe and everything it extends, applies `--set` arguments, and resolves it; the error lists all
 /// problems.
 pub fn load(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Resolved, Problems> {
+    let path = &files::named_by_command(path);
     let layers = files::layers(path)?;
     Problems::check(sweep::refuse(&layers, path).into_iter().collect())?;
     Resolver::new(catalogue).draft(path, layers, arguments::tables(sets)?)?.finish()

@@ -119,5 +119,5 @@ fn library(item: &Node) -> Option<Library<'_>> {
 fn located(path: &str, origin: &Origin) -> PathBuf {
     origin
         .place()
-        .map_or_else(|| PathBuf::from(path), |place| crate::files::tidy(&place.source.folder.join(Path::new(path))))
+        .map_or_else(|| PathBuf::from(path), |place| crate::paths::tidy(&place.source.folder.join(Path::new(path))))
 }

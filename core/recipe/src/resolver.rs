@@ -141,8 +141,7 @@ fn merged(path: &Path, layers: Vec<Layer>, sets: Vec<Table>, schema: &Schema, lo
     }
     merge::merge(&mut table, arguments, schema, schema.as_json());
     if table.get("name").is_none() {
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let node = Node { value: Value::String(stem), origin: Origin::Default };
+        let node = Node { value: Value::String(files::stem(path)), origin: Origin::Default };
         table.insert(Entry { key: "name".into(), key_origin: Origin::Default, node });
     }
     plugins::record(&mut table, loaded);

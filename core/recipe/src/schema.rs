@@ -37,8 +37,9 @@ impl Schema {
             }
         }
         root["properties"]["extends"] = json!({
-            "description": "Recipes to extend, as paths relative to this file: their settings are the defaults of \
-                            this one, and later recipes override earlier ones.",
+            "description": "Recipes to extend, as paths relative to this file or names of built-in recipes such as \
+                            `curricle:methods/ms`: their settings are the defaults of this one, and later recipes \
+                            override earlier ones.",
             "type": ["string", "array"],
             "items": { "type": "string" },
         });

@@ -1,5 +1,6 @@
 //! Sources of settings, and where in them a value was written.
 
+use crate::built_in;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,6 +17,13 @@ pub struct Source {
     pub folder: PathBuf,
     /// Whether it is a command-line argument rather than a file.
     pub is_argument: bool,
+}
+
+impl Source {
+    /// Whether it is a recipe that is part of the program.
+    pub fn is_built_in(&self) -> bool {
+        built_in::is_built_in(self.name.as_ref())
+    }
 }
 
 /// A span of a source.

@@ -11,7 +11,8 @@ pub(super) fn sweep() -> Json {
         "additionalProperties": false,
         "properties": {
             "methods": {
-                "description": "Methods to compare: recipe files, or tables of settings with a `name`.",
+                "description": "Methods to compare: recipe files, built-in recipes such as `curricle:methods/ms`, or \
+                                tables of settings with a `name`.",
                 "type": "array",
                 "minItems": 1,
                 "items": { "anyOf": [{ "type": "string" }, named.clone()] },

@@ -10,6 +10,10 @@ use std::path::Path;
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
+    // docs.rs has no libtorch, and documentation needs none.
+    if std::env::var_os("CARGO_FEATURE_DOC_ONLY").is_some() {
+        return;
+    }
     println!("cargo:rerun-if-changed=include/curricle_gradients.hpp");
     println!("cargo:rustc-env=CURRICLE_LIBTORCH={}", libtorch::VERSION);
     println!("cargo:libtorch_lib={}", libtorch::lib().display());

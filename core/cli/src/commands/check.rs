@@ -1,8 +1,10 @@
 //! `curricle check`
 
 use super::{PluginArgs, SetArgs};
+use crate::completing;
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
+use clap_complete::ArgValueCompleter;
 use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan, Problem};
 use curricle_record::Exit;
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Recipes to check.
-    #[arg(required = true, value_name = "RECIPE")]
+    #[arg(required = true, value_name = "RECIPE", add = ArgValueCompleter::new(completing::recipes))]
     recipes: Vec<PathBuf>,
     #[command(flatten)]
     set: SetArgs,

@@ -1,11 +1,13 @@
 //! `curricle completions`
 
-use crate::error::Result;
-use crate::{Cli, output};
-use clap::CommandFactory;
+use crate::error::{Error, Result};
+use crate::output;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 /// Print the completion script of a shell.
+///
+/// It asks this program for candidates, so it knows recipes, components and settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For example: curricle completions bash > ~/.local/share/bash-completion/completions/curricle")]
 pub(crate) struct Args {
@@ -15,7 +17,13 @@ pub(crate) struct Args {
 
 /// Prints the script.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let shell =
+        shells.completer(&name).ok_or_else(|| Error::usage(format!("there are no completions for `{name}`")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "curricle", &mut script);
+    shell
+        .write_registration("COMPLETE", "curricle", "curricle", "curricle", &mut script)
+        .map_err(|e| Error::failed(format!("cannot write the script: {e}")))?;
     output::print(&String::from_utf8_lossy(&script))
 }

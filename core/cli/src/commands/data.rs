@@ -3,26 +3,49 @@
 use super::RecipeArgs;
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
-use curricle_engine::data::{self, DataReport};
+use curricle_engine::data::{self, DataReport, PUBLISHED, PublishedSet};
 use curricle_engine::device;
 use curricle_engine::progress::Bar;
 use curricle_engine::progress::ProgressMode;
 use curricle_record::{Exit, SkippedFile};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Maximum number of files to list; the others are only counted.
 const SHOWN: usize = 50;
 
-/// Inspect data sets.
+/// List the published data sets and what to download for them, or inspect data.
+///
+/// Without a subcommand, lists the sets with their files, sizes and hashes, as far as these are known.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Print the list as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Check(CheckArgs),
+    Verify(VerifyArgs),
+}
+
+/// Compare a folder with a published data set: its lists and that all images are there.
+///
+/// Exits with 1 if something differs.
+#[derive(Debug, clap::Args)]
+struct VerifyArgs {
+    /// Data set.
+    #[arg(value_parser = PUBLISHED.map(|set| set.name))]
+    set: String,
+    /// Folder with the unpacked data set.
+    #[arg(value_parser = super::existing)]
+    folder: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Check that every file of a recipe's data set exists and can be decoded.
@@ -42,7 +65,47 @@ struct CheckArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let Command::Check(args) = &args.command;
+    match &args.command {
+        None if args.json => output::json(&PUBLISHED),
+        None => output::print(&PUBLISHED.iter().map(described).collect::<Vec<_>>().join("\n")),
+        Some(Command::Check(args)) => check(args),
+        Some(Command::Verify(args)) => verify(args),
+    }
+}
+
+/// What to download for a set, and how to check it.
+fn described(set: &PublishedSet) -> String {
+    let mut text = format!("{}: {}\n  from {}\n", set.name, set.summary, set.from);
+    for archive in set.archives {
+        let hash = archive.md5.map_or("hash not known".to_string(), |md5| format!("md5 {md5}"));
+        text += &format!("  download {:32} {hash}\n", archive.name);
+    }
+    for file in set.files {
+        let known = match (file.bytes, file.sha256) {
+            (Some(bytes), Some(hash)) => format!("{bytes} bytes, sha256 {hash}"),
+            _ => "size and hash not known".into(),
+        };
+        text += &format!("  expects  {:32} {known}\n", file.paths[0]);
+    }
+    text += &format!("  images   {}\n  verify   curricle data verify {} FOLDER\n", set.images, set.name);
+    text
+}
+
+fn verify(args: &VerifyArgs) -> Result<()> {
+    let set = PublishedSet::find(&args.set).ok_or_else(|| Error::usage(format!("there is no `{}`", args.set)))?;
+    let report = set.verify(&args.folder)?;
+    if args.json {
+        output::json(&report)?;
+    } else if report.problems.is_empty() {
+        output::print(&format!("`{}` has all {} images of `{}`\n", args.folder.display(), report.images, set.name))?;
+    } else {
+        let lines: String = report.problems.iter().map(|problem| format!("{problem}\n")).collect();
+        output::print(&format!("{lines}`{}` is not the complete `{}`\n", args.folder.display(), set.name))?;
+    }
+    if report.problems.is_empty() { Ok(()) } else { Err(Error::Reported(Exit::Failed)) }
+}
+
+fn check(args: &CheckArgs) -> Result<()> {
     let resolved = args.recipe.load(None)?;
     device::set_threads(args.threads)?;
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use curricle_engine::device::{self, DeviceChoice};
+use curricle_engine::read_embeddings;
 use curricle_eval::{ClusterOptions, EmbeddingFile, EvalOptions, evaluate};
 use curricle_record::Metrics;
 use std::collections::BTreeSet;
@@ -11,15 +12,19 @@ use std::path::PathBuf;
 
 /// Compute Recall@K, R-precision, MAP@R, NMI and AMI of embeddings.
 ///
-/// The file is a safetensors file with `embeddings [N, D]` (F16, BF16, F32 or F64), `labels [N]`
-/// (integers) and optionally `query [N]` (BOOL or U8): samples marked in `query` are the queries
-/// and the others are the gallery; without it every sample is a query against all others.
+/// The file has `embeddings [N, D]` (floats), `labels [N]` (integers) and optionally `query [N]` (booleans): samples
+/// marked in `query` are the queries and the others are the gallery; without it every sample is a query against all
+/// others. It is a safetensors file, a NumPy archive (`np.savez("x.npz", embeddings=…, labels=…)`), or a PyTorch file
+/// (`torch.save({"embeddings": …, "labels": …}, "x.pt")`).
 /// Embeddings are compared by cosine similarity. The results do not depend on device or threads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Safetensors file with embeddings and labels.
+    /// File with embeddings and labels: `.safetensors`, `.npz` or `.pt`; or `.npy` with embeddings only.
     #[arg(value_name = "FILE", value_parser = super::existing)]
     file: PathBuf,
+    /// `.npy` file with the labels, if the embeddings are in a `.npy` file.
+    #[arg(long, value_name = "FILE", value_parser = super::existing)]
+    labels: Option<PathBuf>,
     /// Values of K for Recall@K.
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8")]
     recall: Vec<std::num::NonZeroUsize>,
@@ -47,7 +52,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let device = device::resolve(args.device)?;
     device::set_threads(args.threads)?;
-    let file = EmbeddingFile::read(&args.file, device)?;
+    let file = read_embeddings(&args.file, args.labels.as_deref(), device)?;
     let options = EvalOptions {
         recall_at: args.recall.iter().map(|k| k.get()).collect(),
         cluster: (!args.no_cluster).then(|| ClusterOptions { restarts: args.restarts.get(), seed: args.seed }),

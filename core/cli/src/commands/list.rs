@@ -1,14 +1,17 @@
 //! `curricle list`
 
 use super::PluginArgs;
+use crate::completing;
 use crate::error::{Error, Result};
 use crate::output;
-use curricle_recipe::{Catalogue, Choice, Listing, Schema, Setting, listings, nearest};
+use clap_complete::ArgValueCompleter;
+use curricle_recipe::{BuiltIn, Catalogue, Choice, Listing, Schema, Setting, built_in, listings, nearest};
 
 /// List what recipes can use: losses, samplers, data sources, optimisers and more.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Show only this kind, with every setting explained, e.g. `loss`.
+    /// Show only this kind, with every setting explained, e.g. `loss`; `recipes` lists the built-in recipes.
+    #[arg(add = ArgValueCompleter::new(completing::kinds))]
     kind: Option<String>,
     #[command(flatten)]
     plugin: PluginArgs,
@@ -19,6 +22,9 @@ pub(crate) struct Args {
 
 /// Prints a summary of everything, or one kind in detail.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.kind.as_deref().is_some_and(|kind| matches!(kind, "recipe" | "recipes")) {
+        return recipes(args.json);
+    }
     let all = listings(&Schema::of_recipes(&args.plugin.registry()?.components()));
     let Some(wanted) = &args.kind else {
         return if args.json { output::json(&all) } else { output::print(&join(&all, brief)) };
@@ -29,12 +35,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json { output::json(listing) } else { output::print(&at_length(listing)) }
 }
 
+fn recipes(json: bool) -> Result<()> {
+    if json {
+        let entry = |r: &BuiltIn| serde_json::json!({ "name": r.name, "summary": r.summary(), "text": r.text });
+        return output::json(&built_in().iter().map(entry).collect::<Vec<_>>());
+    }
+    let line = |recipe: &BuiltIn| format!("  {:26}{}\n", recipe.name, recipe.summary());
+    let lines: String = built_in().iter().map(line).collect();
+    output::print(&format!(
+        "built-in recipes; use them with `curricle run NAME`, `curricle bench NAME` or \
+         `extends = \"curricle:NAME\"`:\n{lines}"
+    ))
+}
+
 fn plural(kind: &str) -> String {
     if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") }
 }
 
 fn unknown(wanted: &str, all: &[Listing]) -> Error {
-    let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).collect();
+    let kinds: Vec<_> = all.iter().map(|l| l.kind.as_str()).chain(["recipes"]).collect();
     let hint = nearest(wanted, kinds.iter().copied()).map(|k| format!("did you mean `{k}`? ")).unwrap_or_default();
     Error::usage(format!("there is no kind `{wanted}`; {hint}available: `{}`", kinds.join("`, `")))
 }

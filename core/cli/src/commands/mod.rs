@@ -11,6 +11,8 @@ pub(crate) mod embed;
 pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod init;
+mod init_recipe;
 pub(crate) mod list;
 pub(crate) mod plugin;
 pub(crate) mod plugin_check;
@@ -24,7 +26,9 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod tune;
 
+use crate::completing;
 use crate::error::{Error, Result};
+use clap_complete::ArgValueCompleter;
 use curricle_engine::Experiment;
 use curricle_engine::Registry;
 use curricle_engine::device::DeviceChoice;
@@ -124,15 +128,15 @@ impl PythonArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// Override a setting of the recipe, e.g. `--set loss.alpha=3`; may be repeated.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", add = ArgValueCompleter::new(completing::settings))]
     pub sets: Vec<String>,
 }
 
 /// A recipe and its overrides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecipeArgs {
-    /// Recipe file.
-    #[arg(value_name = "RECIPE")]
+    /// Recipe file, or a built-in recipe such as `quickstart`; see `curricle list recipes`.
+    #[arg(value_name = "RECIPE", add = ArgValueCompleter::new(completing::recipes))]
     path: PathBuf,
     #[command(flatten)]
     set: SetArgs,

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Create a new plugin: example code, a test and build files.
 ///
-/// The plugin gets its own folder, which may be anywhere. It refers to the SDK that this program was
-/// built from by absolute path, so that the two always match.
+/// The plugin gets its own folder, which may be anywhere. It refers to the SDK that came with this
+/// program by absolute path, so that the two always match.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the plugin, its component and the new folder: lowercase letters, digits and `_`.
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Programming language.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Lang,
-    /// Folder of the SDK [default: `core/sdk` of the source this program was built from].
+    /// Folder of the SDK [default: the one that came with this program, in its wheel or clone].
     #[arg(long, value_name = "FOLDER")]
     sdk: Option<PathBuf>,
 }
@@ -104,8 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if folder.exists() {
         return Err(Error::usage(format!("`{name}` already exists; choose another name or another folder")));
     }
-    let sdk = sdk(args.sdk.as_deref())?;
     let program = std::env::current_exe().map_err(Error::file("find", "this program"))?;
+    let sdk = sdk(args.sdk.as_deref(), &program)?;
     // libtorch's libraries are in `lib` of the folder that `LIBTORCH` names.
     let libtorch = libtorch::folder().and_then(|lib| lib.parent().map(PathBuf::from)).unwrap_or_default();
     let type_name = type_name(name);
@@ -137,16 +137,22 @@ fn lock_versions(sdk: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn sdk(given: Option<&Path>) -> Result<PathBuf> {
-    let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk"));
-    let sdk = given.unwrap_or(built_from);
-    match sdk.canonicalize() {
-        Ok(sdk) if sdk.join("include/curricle.h").is_file() => Ok(sdk),
-        _ => Err(Error::usage(format!(
-            "there is no SDK in `{}`; give the path of `core/sdk` in a curricle checkout with `--sdk`",
-            sdk.display()
-        ))),
-    }
+/// The SDK that came with this program, as seen from its folder: in the wheel, or in the clone whose `target` it is
+/// in. The place where it was built does not count: it may be on another machine.
+const SDK_FROM_PROGRAM: [&str; 2] = ["../sdk/core/sdk", "../../core/sdk"];
+
+fn sdk(given: Option<&Path>, program: &Path) -> Result<PathBuf> {
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let candidates = match given {
+        Some(given) => vec![given.to_path_buf()],
+        None => SDK_FROM_PROGRAM.iter().map(|sdk| folder.join(sdk)).collect(),
+    };
+    let is_sdk = |sdk: &PathBuf| sdk.join("include/curricle.h").is_file();
+    let found = candidates.iter().filter_map(|sdk| sdk.canonicalize().ok()).find(is_sdk);
+    found.ok_or_else(|| match given {
+        Some(given) => Error::usage(format!("there is no SDK in `{}`; give a folder like `core/sdk`", given.display())),
+        None => Error::usage("this program came without its SDK; give the path of `core/sdk` with `--sdk`".into()),
+    })
 }
 
 /// `hard_pairs` as `HardPairs`.

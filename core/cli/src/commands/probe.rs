@@ -24,6 +24,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArgs {
     /// Name of the component; `curricle list` shows all.
+    #[arg(add = clap_complete::ArgValueCompleter::new(crate::completing::probed))]
     pub name: String,
     /// Override one of its settings, e.g. `alpha=3` or `solver.name=doubly_stochastic`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -76,7 +76,7 @@ pub(super) fn skipped(path: &str, error: Error) -> SkippedFile {
     SkippedFile { path: path.to_string(), problem }
 }
 
-fn splits(list: &FileList) -> Vec<SplitReport> {
+pub(super) fn splits(list: &FileList) -> Vec<SplitReport> {
     let sizes = |entries: &mut dyn Iterator<Item = &FileEntry>| {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         entries.for_each(|entry| *sizes.entry(entry.class).or_default() += 1);
@@ -92,7 +92,7 @@ fn splits(list: &FileList) -> Vec<SplitReport> {
     splits
 }
 
-fn report(split: &'static str, sizes: &[usize]) -> SplitReport {
+pub(super) fn report(split: &'static str, sizes: &[usize]) -> SplitReport {
     SplitReport {
         split,
         classes: sizes.len(),

@@ -14,9 +14,11 @@ mod images;
 mod inspect;
 mod loose_images;
 pub mod noise;
+mod published;
 mod sources;
 pub(crate) mod split;
 mod strokes;
+mod survey;
 pub mod validation;
 
 pub use check::{DataReport, SplitReport, check};
@@ -26,7 +28,9 @@ pub use files::Files;
 pub use images::View;
 pub use loose_images::LooseImages;
 pub(crate) use loose_images::find_images;
+pub use published::{FolderReport, PUBLISHED, PublishedSet};
 pub use split::{Inputs, Layout, Split};
+pub use survey::{ImageSurvey, Survey, survey};
 
 use crate::Result;
 use crate::progress::ProgressMode;

@@ -80,12 +80,17 @@ impl CudaUnavailable {
     pub fn fix(&self) -> String {
         match self {
             Self::Both { .. } => format!(
-                "install a driver ({OLDEST_DRIVER} or newer), then run `scripts/setup --cuda`, or use `--device cpu`"
+                "install a driver ({OLDEST_DRIVER} or newer), then `pip install torch==2.13.0` (in a clone: \
+                 `scripts/setup --cuda`), or use `--device cpu`"
             ),
             Self::Driver(_) => {
                 format!("install it ({OLDEST_DRIVER} or newer), expose it to the container, or use `--device cpu`")
             }
-            Self::Library(_) => "run `scripts/setup --cuda`, or use `--device cpu`".into(),
+            Self::Library(_) => {
+                "install all of them with `pip install torch==2.13.0` (in a clone: `scripts/setup --cuda`), \
+                                or use `--device cpu`"
+                    .into()
+            }
             Self::Device { .. } => format!(
                 "check that the driver is {OLDEST_DRIVER} or newer and that `nvidia-smi` lists the GPU, or use \
                  `--device cpu`"

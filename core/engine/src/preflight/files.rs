@@ -47,6 +47,9 @@ impl Wanted {
         let place = written.tree.origin_of(setting);
         let help = match place.place() {
             Some(place) if place.source.is_argument => "paths in `--set` are relative to the current folder".into(),
+            Some(place) if place.source.is_built_in() => format!(
+                "built-in recipes look for data in the current folder; move it there or use `--set {setting}=PATH`"
+            ),
             _ => format!("paths are relative to the recipe that names them; or use `--set {setting}=PATH`"),
         };
         Some(written.problem(setting, message).label("not found").help(help))

@@ -1,5 +1,6 @@
 //! Run folders, checkpoints and the run loop.
 
+mod announce;
 pub mod checkpoint;
 mod embed;
 mod evaluation;

@@ -1,5 +1,6 @@
 //! The run loop: prepare, train, update the weights, evaluate, write the results.
 
+use super::announce::announce;
 use super::checkpoint::{self, Checkpoint, Position};
 use super::evaluation::{embed_test, embed_training, evaluate};
 use super::observe::{self, Weighted};
@@ -133,6 +134,7 @@ impl<'a> RunLoop<'a> {
         prepared.trainer.profiled = profile.wanted();
         start_files::warn_of_degenerate_settings(experiment, &prepared);
         start_files::write(experiment, &folder, &prepared)?;
+        announce(&experiment.recipe, &prepared, options.progress);
 
         let found = checkpoint::latest(&folder.checkpoints())?;
         profile.count(Phase::Setup, &mut stopwatch);

@@ -23,6 +23,7 @@ const DUPLICATES_SHOWN: usize = 3;
 /// Loads a recipe and all runs of its `[sweep]` and `[tune]`; without these, the recipe is the only
 /// run.
 pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> Result<Plan, Problems> {
+    let path = &files::named_by_command(path);
     let mut layers = files::layers(path)?;
     let mut arguments = set_arguments::tables(sets)?;
     let for_sweep = take_arguments(&mut arguments, "sweep");
@@ -40,8 +41,7 @@ pub fn load_sweep(path: &Path, sets: &[String], catalogue: &impl Catalogue) -> R
 
     let tables = layers.iter().rev().take(1).map(|layer| &layer.table);
     let named = arguments.iter().rev().chain(tables).find_map(|table| table.get_str("name")).map(str::to_string);
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = named.or(stem).unwrap_or_default();
+    let name = named.unwrap_or_else(|| files::stem(path));
     let resolver = Resolver::new(catalogue);
     let expansion = Expansion { path, layers, arguments, sweep, tune, name, resolver, problems, drafts: Vec::new() };
     expansion.plan()

@@ -101,12 +101,12 @@ impl SweepReader<'_> {
 
     fn method(&mut self, node: Node) -> Option<Variation> {
         let Value::String(name) = &node.value else { return self.table(node, "sweep.methods") };
-        let path = files::tidy(&folder_of(&node.origin, &self.source).join(name));
+        let source = node.origin.place().map_or(&self.source, |place| &place.source);
+        let path = files::named_in(source, name);
         match files::layers(&path) {
             Ok(mut layers) => {
                 let mut layer = layers.pop()?;
-                let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-                let name = layer.table.get_str("name").map_or(stem, str::to_string);
+                let name = layer.table.get_str("name").map_or_else(|| files::stem(&path), str::to_string);
                 layer.table.remove("name");
                 self.variation(name, layer, node.origin, "sweep.methods")
             }
@@ -198,9 +198,4 @@ impl SweepReader<'_> {
     fn wrong(&mut self, origin: &Origin, path: &str, what: &str) {
         self.problems.push(Problem::new(origin, format!("`{path}` {what}")).at(path));
     }
-}
-
-/// The folder that paths written there are relative to.
-fn folder_of(origin: &Origin, otherwise: &Source) -> std::path::PathBuf {
-    origin.place().map_or(&otherwise.folder, |place| &place.source.folder).clone()
 }

@@ -1,8 +1,8 @@
 //! Validation of strings and numbers.
 
 use super::Walk;
-use crate::files::tidy;
 use crate::limits::{Limits, whole_numbers};
+use crate::paths::tidy;
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::{Node, Value};

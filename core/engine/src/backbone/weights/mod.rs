@@ -164,6 +164,18 @@ pub(super) fn is_state_dict(bytes: &[u8]) -> bool {
     pth::is_zip(bytes) || pth::is_legacy(bytes)
 }
 
+/// The tensors of a dictionary that was saved with `torch.save`, by name; `None` for other files.
+pub(crate) fn pytorch_tensors(bytes: &[u8]) -> Option<Result<Vec<(String, Tensor)>, String>> {
+    let contents = if pth::is_zip(bytes) {
+        pth::read_zip(bytes)
+    } else if pth::is_legacy(bytes) {
+        pth::read_legacy(bytes)
+    } else {
+        return None;
+    };
+    Some(contents.map(|contents| contents.tensors.into_iter().collect()))
+}
+
 fn is_safetensors(bytes: &[u8]) -> bool {
     bytes.len() > 9 && bytes[8] == b'{'
 }

@@ -1,0 +1,72 @@
+//! What the shell offers while a command line is typed: recipes, components and settings.
+
+use clap_complete::CompletionCandidate;
+use clap_complete::engine::{PathCompleter, ValueCompleter};
+use curricle_engine::Registry;
+use curricle_recipe::{Catalogue, Listing, Schema, built_in, listings};
+use std::ffi::OsStr;
+
+fn all() -> Vec<Listing> {
+    listings(&Schema::of_recipes(&Registry::built_in().components()))
+}
+
+/// Candidates that continue what has been typed.
+fn matching(typed: &OsStr, candidates: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let candidates = candidates.filter(|(value, _)| value.starts_with(&*typed));
+    candidates.map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect()
+}
+
+/// Recipe files and built-in recipes.
+pub(crate) fn recipes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let is_recipe = |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "toml");
+    let mut found = PathCompleter::any().filter(is_recipe).complete(typed);
+    found.extend(matching(typed, built_in().iter().map(|recipe| (recipe.name.to_string(), recipe.summary()))));
+    found
+}
+
+/// Kinds of components, for `curricle list`.
+pub(crate) fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let kinds = all().into_iter().map(|listing| (listing.kind, listing.summary));
+    matching(typed, kinds.chain([("recipes".to_string(), "Built-in recipes.".to_string())]))
+}
+
+/// Names of losses and weight schemes, for `curricle probe`.
+pub(crate) fn probed(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let probed = all().into_iter().filter(|listing| matches!(listing.kind.as_str(), "loss" | "weights"));
+    let choices = probed.flat_map(|listing| listing.choices);
+    matching(typed, choices.map(|choice| (choice.name, choice.summary)))
+}
+
+/// Settings for `--set`: `loss.name=` and so on with the names of components, then all other settings.
+pub(crate) fn settings(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut candidates = Vec::new();
+    for listing in all() {
+        let Listing { kind, key, choices, .. } = listing;
+        for choice in choices {
+            candidates.push((format!("{kind}.{key}={}", choice.name), choice.summary));
+            let settings = choice.settings.into_iter();
+            candidates.extend(settings.map(|setting| (format!("{kind}.{}=", setting.name), setting.description)));
+        }
+    }
+    candidates.sort();
+    candidates.dedup_by(|a, b| a.0 == b.0);
+    matching(typed, candidates.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(candidates: Vec<CompletionCandidate>) -> Vec<String> {
+        candidates.into_iter().map(|c| c.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn built_in_recipes_and_components_are_offered() {
+        assert!(values(recipes(OsStr::new("methods/bs"))).contains(&"methods/bspml".to_string()));
+        assert_eq!(values(probed(OsStr::new("proxy"))), ["proxy_anchor"]);
+        assert_eq!(values(settings(OsStr::new("optimizer.name=adamw"))), ["optimizer.name=adamw"]);
+        assert_eq!(values(settings(OsStr::new("optimizer.nest"))), ["optimizer.nesterov="]);
+    }
+}

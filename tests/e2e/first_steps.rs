@@ -1,0 +1,129 @@
+//! Starting from nothing: built-in recipes, `init`, `data`, and what a run says before it trains.
+
+use crate::support::{Printed, Sandbox, root, unwrapped};
+
+const TINY: [&str; 12] = [
+    "--set",
+    "train.epochs=1",
+    "--set",
+    "data.classes=8",
+    "--set",
+    "data.per_class=6",
+    "--set",
+    "data.size=16",
+    "--set",
+    "backbone.width=4",
+    "--set",
+    "eval.restarts=1",
+];
+
+#[test]
+fn built_in_recipes_need_no_folder_and_have_the_same_identity() {
+    let sandbox = Sandbox::new();
+    let hash = |recipe: &str| {
+        let report = sandbox.curricle(["check", "--json", recipe]).assert().success().json();
+        report[0]["hash"].as_str().unwrap().to_string()
+    };
+    let file = root().join("recipes/methods/bspml.toml");
+    assert_eq!(hash("methods/bspml"), hash(file.to_str().unwrap()));
+    sandbox.write("mine.toml", "extends = \"curricle:methods/bspml\"\n");
+    assert_eq!(hash("mine.toml"), hash("curricle:methods/bspml.toml"));
+    let runs = sandbox.curricle(["bench", "--dry-run", "--json", "quickstart"]).assert().success().json();
+    assert_eq!(runs.as_array().map_or(0, Vec::len), 10, "{runs}");
+    let listed = sandbox.curricle(["list", "recipes"]).assert().success().stdout_text();
+    assert!(listed.contains("methods/bspml             Balanced self-paced metric learning"), "{listed}");
+}
+
+#[test]
+fn a_misspelt_recipe_is_corrected_and_a_setting_is_not_a_recipe() {
+    let sandbox = Sandbox::new();
+    let message = |args: &[&str]| unwrapped(&sandbox.curricle(args.iter().copied()).assert().code(2).stderr_text());
+    assert!(message(&["run", "methods/bsmpl"]).contains("did you mean `curricle:methods/bspml`?"));
+    sandbox.write("mine.toml", "extends = \"curricle:method/bspml\"\n");
+    assert!(message(&["run", "mine.toml"]).contains("did you mean `curricle:methods/bspml`?"));
+    assert!(message(&["run", "methods/ms", "optimizer.lr=0.1"]).contains("use '--set optimizer.lr=0.1'"));
+    assert!(message(&["check", "methods/ms", "optimizer.lr=0.1"]).contains("use `--set optimizer.lr=0.1`"));
+}
+
+#[test]
+fn init_writes_a_recipe_that_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.curricle(["init"]).assert().success();
+    let files = ["recipe.toml", "recipes/schema.json", "recipes/base/strokes.toml", "recipes/methods/ms.toml"];
+    files.iter().for_each(|file| assert!(sandbox.path(file).is_file(), "{file}"));
+    let run = sandbox.curricle(["run", "recipe.toml"].into_iter().chain(TINY)).assert().success();
+    let text = run.stderr_text();
+    assert!(text.contains("training: 4 classes, 24 samples (1 x 16 x 16 pixels)\n"), "{text}");
+    assert!(text.contains("test: 4 classes, 24 samples\n"), "{text}");
+    assert!(text.contains("labels: 4 of 24 (16.7 %) flipped by `uniform` noise\n"), "{text}");
+    let again = unwrapped(&sandbox.curricle(["init"]).assert().code(2).stderr_text());
+    assert!(again.contains("`./recipe.toml` already exists"), "{again}");
+}
+
+#[test]
+fn init_looks_at_own_images_and_injects_no_noise() {
+    let sandbox = Sandbox::new();
+    sandbox.write_images("photos", 6, 3);
+    let said = sandbox.curricle(["init", "--images", "photos"]).assert().success();
+    let found = said.stderr_text();
+    assert!(
+        found.contains("colour images of about 32 x 32 pixels; train: 3 classes, 9 samples (3 per class)"),
+        "{found}"
+    );
+    let report = sandbox.curricle(["check", "--json", "recipe.toml"]).assert().success().json();
+    assert_eq!(report[0]["problems"].as_array().unwrap().len(), 0, "{report}");
+    let run =
+        ["run", "recipe.toml", "--set", "train.epochs=1", "--set", "backbone.width=4", "--set", "eval.restarts=1"];
+    let text = sandbox.curricle(run).assert().success().stderr_text();
+    assert!(text.contains("labels: as given, no label noise\n"), "{text}");
+
+    // In another folder, the path is absolute.
+    sandbox.curricle(["init", "project", "--images", "photos"]).assert().success();
+    sandbox.curricle(["check", "project/recipe.toml"]).assert().success();
+}
+
+#[test]
+fn inherited_noise_on_own_images_is_a_warning() {
+    let sandbox = Sandbox::new();
+    sandbox.write_images("photos", 6, 3);
+    let data = "[data]\nsource = \"folder\"\npath = \"photos\"\n";
+    sandbox.write("inherits.toml", format!("extends = \"curricle:methods/ms\"\n{data}"));
+    sandbox.write(
+        "meant.toml",
+        format!("extends = \"curricle:methods/ms\"\n{data}[noise]\nname = \"pair\"\nratio = 0.3\n"),
+    );
+    let warnings = |recipe: &str| {
+        let report = sandbox.curricle(["check", "--json", recipe]).assert().success().json();
+        report[0]["problems"].as_array().unwrap().iter().filter(|problem| problem["setting"] == "noise").count()
+    };
+    assert_eq!((warnings("inherits.toml"), warnings("meant.toml")), (1, 0));
+    let explained = sandbox.curricle(["explain", "inherits.toml"]).assert().success().stderr_text();
+    assert!(unwrapped(&explained).contains("labels of your own images are flipped on purpose"), "{explained}");
+}
+
+#[test]
+fn data_lists_published_sets_and_verifies_a_folder() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.curricle(["data"]).assert().success().stdout_text();
+    for expected in ["cub200: CUB-200-2011", "md5 97eceeb196236b17998738112f37df78", "size and hash not known"] {
+        assert!(listed.contains(expected), "{listed}");
+    }
+    sandbox.write("birds/images.txt", "1 001.A/a.jpg\n");
+    let text = sandbox.curricle(["data", "verify", "cub200", "birds"]).assert().code(1).stdout_text();
+    assert!(text.contains("`birds/images.txt` differs from the published file"), "{text}");
+    assert!(text.ends_with("`birds` is not the complete `cub200`\n"), "{text}");
+}
+
+#[test]
+fn completions_ask_the_program_for_recipes_and_components() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.curricle(["completions", "bash"]).assert().success().stdout_text();
+    assert!(script.contains("COMPLETE="), "{script}");
+    let complete = |words: &[&str], last: &str| {
+        let mut command = sandbox.curricle(["--", "curricle"].into_iter().chain(words.iter().copied()));
+        command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", last).env("_CLAP_IFS", "\n");
+        command.assert().success().stdout_text()
+    };
+    assert!(complete(&["bench", "quick"], "2").contains("quickstart"));
+    assert!(complete(&["probe", "loss", "proxy"], "3").contains("proxy_anchor"));
+}

@@ -1,0 +1,42 @@
+"""Uses the Python module of an installed wheel on the runs in the current folder.
+
+usage: wheel.py SITE
+
+SITE is a folder of packages with NumPy. Fails with an AssertionError if something is not as it should be.
+"""
+
+import math
+import pathlib
+import sys
+
+sys.path.append(sys.argv[1])
+
+import numpy
+
+import curricle
+
+records = curricle.runs("runs", frame=False)
+assert sorted(record["method"] for record in records) == ["bspml", "ms"], records
+for record in records:
+    assert 0 <= record["recall@1"] <= 1 and 0 <= record["untrained/recall@1"] <= 1, record
+    assert (record["epochs"], record["seed"]) == (1, 0), record
+curves = curricle.metrics(records[0]["run"], frame=False)
+losses = [point["value"] for point in curves if point["tag"] == "train/loss"]
+assert losses and all(map(math.isfinite, losses)), curves
+assert curves[0].keys() == {"step", "epoch", "tag", "value"}, curves[0]
+
+# Two classes on two axes: every neighbour is of the same class, except for the last sample, which is on the wrong axis.
+embeddings = numpy.array([[1, 0.0], [1, 0.1], [0.0, 1], [0.1, 1], [1, 0.05]], dtype=numpy.float32)
+labels = numpy.array([0, 0, 1, 1, 1])
+found = curricle.evaluate(embeddings, labels, recall=[1, 2], cluster=False, device="cpu")
+assert (found["recall@1"], found["queries"], found["classes"]) == (0.4, 5, 2), found
+assert curricle.evaluate(embeddings.tolist(), labels.tolist(), recall=[1, 2], cluster=False, device="cpu") == found
+try:
+    curricle.evaluate(embeddings, labels[:4])
+except ValueError as error:
+    assert "`labels` has shape [4]" in str(error), error
+else:
+    raise AssertionError("labels of the wrong length were accepted")
+
+assert (curricle.include() / "curricle.h").is_file() and (curricle.sdk() / "Cargo.toml").is_file()
+assert (pathlib.Path(curricle.__file__).parent / "py.typed").is_file()
