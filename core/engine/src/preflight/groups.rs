@@ -4,12 +4,12 @@ use crate::backbone;
 use crate::call::call;
 use crate::last_words::running;
 use curricle_recipe::{Problem, Written, suggestion};
-use curricle_sdk::{ComponentKind, DataFacts, Loss, Result, Shape, TensorSpec};
+use curricle_sdk::{ComponentKind, DataFacts, Loss, Shape, TensorSpec};
 
-/// The trainable tensors of a loss.
-pub(super) fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Result<Vec<TensorSpec>> {
-    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape)))?;
-    Ok(specs.into_iter().filter(|spec| spec.trainable).collect())
+/// The trainable tensors of a loss; none if it fails to declare them for these sizes, which may not be the run's.
+pub(super) fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
+    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape))).unwrap_or_default();
+    specs.into_iter().filter(|spec| spec.trainable).collect()
 }
 
 /// Parameter groups that the network does not have.
@@ -64,7 +64,7 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
         embedding: recipe.embedding.size,
     };
-    let trainable = trainable(&recipe.loss.name, loss, &shape).unwrap_or_default();
+    let trainable = trainable(&recipe.loss.name, loss, &shape);
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let declared = trainable.iter().find(|spec| spec.group == *name);

@@ -35,16 +35,9 @@ impl Examiner<'_> {
             Ok(method) => {
                 // Groups and scales do not depend on the sizes, so any will do.
                 let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
-                match groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape) {
-                    Ok(specs) => {
-                        problems.extend(groups::undeclared(written, &specs));
-                        lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
-                    }
-                    Err(error) => {
-                        let (kind, name) = (ComponentKind::Loss, written.recipe.loss.name.clone());
-                        problems.extend(refusals(vec![RefusedSettings { kind, name, error }], written, self.registry));
-                    }
-                }
+                let specs = groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape);
+                problems.extend(groups::undeclared(written, &specs));
+                lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
                 problems.extend(missing_average(written, &method));
                 problems.extend(unused_weights(written, &method));
             }
