@@ -1,5 +1,4 @@
-//! The examples of losses with declared tensors: their numbers are those of pytorch-metric-learning, and training
-//! with them resumes exactly.
+//! The examples of losses with declared tensors: their numbers are those of pytorch-metric-learning.
 
 use crate::support::plugins::{cpp_example, rust_plugin};
 use crate::support::{Printed, Sandbox, root};

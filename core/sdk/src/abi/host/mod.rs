@@ -29,7 +29,7 @@ extern "C" fn write_log_line(level: u32, line: Str) {
         1 => Level::Info,
         _ => Level::Warn,
     };
-    // A line that cannot be written is lost; there is nobody to tell.
+    // A line that cannot be written is lost: there is no other place to report it.
     let _ = guard(|| {
         // SAFETY: the library lends valid bytes for this call.
         log_line(level, &unsafe { line.read_lossy() });
