@@ -71,7 +71,7 @@ fn a_run_killed_at_any_moment_resumes_exactly() {
 #[test]
 fn a_run_stopped_by_a_signal_leaves_a_usable_checkpoint_and_resumes_exactly() {
     let wanted = uninterrupted("f32");
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP"] {
         let sandbox = sandbox("f32");
         let mut child = sandbox.start(RUN);
         wait_for_lines(&sandbox, &mut child, wanted.metrics.len() / 2);

@@ -1,4 +1,4 @@
-//! Stopping on Ctrl-C and SIGTERM.
+//! Stopping on Ctrl-C, SIGTERM and SIGHUP.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -27,12 +27,13 @@ impl Default for StopSignal {
 }
 
 impl StopSignal {
-    /// Listens for Ctrl-C and SIGTERM. The first signal asks the run to write a checkpoint and exit; a
+    /// Listens for Ctrl-C, SIGTERM and SIGHUP (a dropped ssh session). The first signal asks the run to write a checkpoint and exit; a
     /// second one, more than a moment later, ends the program immediately.
     pub fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
         let watched = std::io::stderr().is_terminal();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let hangup = (!hangups_ignored()).then_some(signal_hook::consts::SIGHUP);
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup) {
             let heard = stop.clone();
             let action = move || {
                 let first = !heard.requested();
@@ -68,6 +69,15 @@ impl StopSignal {
             Ok(_) => true,
             Err(first) => u128::from(now.saturating_sub(first)) < SAME_REQUEST.as_millis(),
         }
+    }
+}
+
+/// Whether the program was started to survive the end of its session, as `nohup` does.
+fn hangups_ignored() -> bool {
+    // SAFETY: without a new action, the call only fills in the present one, for which zeros are a valid value.
+    unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut present) == 0 && present.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -136,6 +136,7 @@ fn pooled(map: &Tensor, pooling: PoolingRecipe) -> Tensor {
     let average = map.adaptive_avg_pool2d([1, 1]).flatten(1, -1);
     match pooling {
         PoolingRecipe::Average => average,
-        PoolingRecipe::AverageMax => average + map.adaptive_max_pool2d([1, 1]).0.flatten(1, -1),
+        // `adaptive_max_pool2d` has no deterministic gradient on CUDA.
+        PoolingRecipe::AverageMax => average + map.flatten(2, -1).max_dim(2, false).0,
     }
 }

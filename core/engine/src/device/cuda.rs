@@ -4,7 +4,7 @@
 //! its symbols; the program then finds no CUDA on a machine with a GPU. So the library is loaded
 //! explicitly here, before libtorch looks for it.
 
-use super::{CudaUnavailable, libtorch};
+use super::{CudaUnavailable, libtorch, switches};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -109,11 +109,16 @@ fn loader_message(error: &libloading::Error) -> String {
 }
 
 impl Cuda {
-    /// The device with this index, after a test computation, or what is missing.
+    /// The device with this index, after a test computation, or what is missing. All commands get their device
+    /// from here, with exact f32.
     pub fn device(&self, index: usize) -> Result<Device, CudaUnavailable> {
         self.has(index)?;
         let device = Device::Cuda(index);
-        try_out(device).map(|()| device).map_err(CudaUnavailable::Broken)
+        try_out(device).map_err(CudaUnavailable::of_failure)?;
+        match inexact_product(device).map_err(CudaUnavailable::of_failure)? {
+            Some(error) => Err(CudaUnavailable::Inexact { error }),
+            None => Ok(device),
+        }
     }
 
     /// Whether a device with this index exists. Does not create a context on it, which would occupy
@@ -126,12 +131,27 @@ impl Cuda {
 /// A device can be counted but not work, e.g. if it is too old for this libtorch.
 fn try_out(device: Device) -> Result<(), String> {
     curricle_sdk::guard(|| {
+        switches::exact()?;
         let there = Tensor::f_ones([1], (Kind::Float, device))?.f_neg()?;
         let back = there.f_to_device(Device::Cpu)?;
         match f64::try_from(&back)? {
             -1.0 => Ok(()),
             wrong => Err(curricle_sdk::Error::other(format!("the device computed -1 as {wrong}"))),
         }
+    })
+    .map_err(|error| error.to_string())
+}
+
+/// The error of a matrix product that is exact in f32 and not in TF32, which keeps 11 bits; `None` if it is exact.
+///
+/// Evaluation depends on it: its search for neighbours assumes the error bound of f32.
+fn inexact_product(device: Device) -> Result<Option<String>, String> {
+    curricle_sdk::guard(|| {
+        let wanted = Tensor::f_full([64, 64], 1.0 + f64::exp2(-12.0), (Kind::Float, device))?;
+        let unit = Tensor::f_eye(64, (Kind::Float, device))?;
+        let error = wanted.f_matmul(&unit)?.f_sub(&wanted)?.f_abs()?.f_max()?;
+        let error = f64::try_from(&error.f_to_device(Device::Cpu)?)?;
+        Ok((error != 0.0).then(|| format!("{error:e}")))
     })
     .map_err(|error| error.to_string())
 }
@@ -144,6 +164,11 @@ mod tests {
     fn a_missing_library_is_named_in_the_error() {
         let message = open("libno-such-thing.so.7", RTLD_NOW).unwrap_err();
         assert!(message.contains("libno-such-thing.so.7"), "{message}");
+    }
+
+    #[test]
+    fn products_on_the_cpu_are_exact() {
+        assert_eq!(inexact_product(Device::Cpu), Ok(None));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::fmt;
 /// The oldest driver that runs CUDA 13, which libtorch is built for.
 const OLDEST_DRIVER: &str = "580";
 
+/// The oldest compute capability that libtorch's CUDA 13 build has kernels for.
+const OLDEST_CAPABILITY: &str = "7.5";
+
 /// Why a CUDA device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CudaUnavailable {
@@ -32,6 +35,13 @@ pub enum CudaUnavailable {
         /// Number of devices.
         devices: usize,
     },
+    /// The device is older than the oldest one libtorch has kernels for; libtorch's message.
+    TooOld(String),
+    /// Matrix products are rounded to TF32.
+    Inexact {
+        /// The error of a product that is exact in f32.
+        error: String,
+    },
     /// The device exists but does not work; libtorch's message.
     Broken(String),
 }
@@ -48,6 +58,11 @@ impl CudaUnavailable {
             (Ok(()), Err(library)) => Self::Library(library.clone()),
             (Ok(()), Ok(())) => Self::Device { driver: driver.version.clone() },
         }
+    }
+
+    /// Why a device that exists does not compute, from libtorch's message.
+    pub(super) fn of_failure(message: String) -> Self {
+        if message.contains("no kernel image is available") { Self::TooOld(message) } else { Self::Broken(message) }
     }
 
     /// What is wrong.
@@ -72,6 +87,13 @@ impl CudaUnavailable {
             }
             Self::Index { index, devices: 1 } => format!("there is no CUDA device {index}, only 1 device"),
             Self::Index { index, devices } => format!("there is no CUDA device {index}, only {devices} devices"),
+            Self::TooOld(message) => format!(
+                "the GPU is too old: libtorch has kernels for compute capability {OLDEST_CAPABILITY} and later ({message})"
+            ),
+            Self::Inexact { error } => format!(
+                "matrix products are rounded to TF32 (an error of {error} where f32 is exact), which makes losses and \
+                 evaluation wrong"
+            ),
             Self::Broken(message) => format!("the CUDA device does not work ({message})"),
         }
     }
@@ -97,6 +119,10 @@ impl CudaUnavailable {
             ),
             Self::Index { devices: 1, .. } => "use `--device cuda:0`".into(),
             Self::Index { devices, .. } => format!("choose from `cuda:0` to `cuda:{}`", devices.saturating_sub(1)),
+            Self::TooOld(_) => "use a GPU of the Turing generation (RTX 20, T4) or later, or `--device cpu`".into(),
+            Self::Inexact { .. } => "unset `TORCH_ALLOW_TF32_CUBLAS_OVERRIDE` and `NVIDIA_TF32_OVERRIDE`, which some \
+                                     container images set, or use `--device cpu`"
+                .into(),
             Self::Broken(_) => "check whether other CUDA programs work, or use `--device cpu`".into(),
         }
     }
@@ -137,5 +163,19 @@ mod tests {
     fn an_index_out_of_range_states_the_number_of_devices() {
         assert!(message(Ok(()), Ok(()), 1, 3).contains("only 1 device; use `--device cuda:0`"));
         assert!(message(Ok(()), Ok(()), 4, 4).contains("only 4 devices; choose from `cuda:0` to `cuda:3`"));
+    }
+
+    #[test]
+    fn a_device_without_kernels_is_too_old_rather_than_broken() {
+        let old = CudaUnavailable::of_failure("CUDA error: no kernel image is available for execution".into());
+        let text = old.to_string();
+        assert!(text.contains("compute capability 7.5 and later") && !text.contains("other CUDA programs"), "{text}");
+        assert!(CudaUnavailable::of_failure("unspecified".into()).to_string().contains("other CUDA programs"));
+    }
+
+    #[test]
+    fn rounded_products_name_the_variables_to_unset() {
+        let text = CudaUnavailable::Inexact { error: "2.4e-4".into() }.to_string();
+        assert!(text.contains("TF32") && text.contains("`TORCH_ALLOW_TF32_CUBLAS_OVERRIDE`"), "{text}");
     }
 }
