@@ -3,7 +3,7 @@
 use crate::problems::{Problem, Problems};
 use crate::settings::{PluginFile, Recipe};
 use crate::tree::{Node, Value};
-use crate::{hash, render};
+use crate::{files, hash, render};
 use curricle_record::{RunFolder, RunLabels, default_method, leaves};
 use std::path::Path;
 
@@ -74,7 +74,8 @@ impl Resolved {
         let place = origin.place().filter(|place| !place.source.is_argument)?;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let from = &place.source.name;
-        let inherited = noise != "none" && real(Path::new(from)) != real(path);
+        // A command may name a built-in recipe without `curricle:`.
+        let inherited = noise != "none" && real(Path::new(from)) != real(&files::named_by_command(path));
         inherited.then(|| {
             format!("note: label noise `{noise}` is inherited from `{from}`; `[noise] name = \"none\"` turns it off")
         })

@@ -17,6 +17,13 @@ pub(super) fn sweep() -> Json {
                 "minItems": 1,
                 "items": { "anyOf": [{ "type": "string" }, named.clone()] },
             },
+            "weights": {
+                "description": "Weight schemes to combine with every method, instead of its own: names or `[weights]` \
+                                tables. The methods are then called `ms+knn` and so on.",
+                "type": "array",
+                "minItems": 1,
+                "items": { "anyOf": [{ "type": "string" }, named.clone()] },
+            },
             "cases": {
                 "description": "Experimental conditions to compare them under: tables of settings with a `name`.",
                 "type": "array",

@@ -63,6 +63,37 @@ fn a_sweep_runs_all_combinations_seed_by_seed() {
 }
 
 #[test]
+fn every_method_is_combined_with_every_weight_scheme() {
+    let sweep = r#"[sweep]
+        methods = ["soft.toml", { name = "hard", loss.alpha = 3, weights.name = "paced" }]
+        weights = ["uniform", { name = "paced", lambda = { target_maw = 0.5 } }]"#;
+    let plan = plan("weights", sweep, &[]);
+    let methods: Vec<_> = plan.runs.iter().map(|run| run.method.as_str()).collect();
+    assert_eq!(methods, ["soft", "soft+paced", "hard", "hard+paced"]);
+    let weights: Vec<_> = plan.runs.iter().map(|run| run.resolved.recipe.weights.name.as_str()).collect();
+    assert_eq!(weights, ["uniform", "paced", "uniform", "paced"], "they replace the method's own");
+}
+
+#[test]
+fn weight_schemes_of_a_sweep_have_names() {
+    assert!(complaint("unnamed_weights", "[sweep]\nweights = [{ k = 3 }]").contains("without the `name`"));
+    assert!(complaint("weights_number", "[sweep]\nweights = [3]").contains("must contain weight schemes"));
+    assert!(complaint("weights_twice", "[sweep]\nweights = [\"uniform\", \"uniform\"]").contains("two entries named"));
+}
+
+#[test]
+fn long_values_that_differ_at_their_end_have_different_labels() {
+    let table = |sweeps| {
+        format!(
+            "{{ name = \"paced\", lambda = {{ start = 0.125, max = 0.25 }}, solver = {{ name = \"exact\", sweeps = {sweeps} }} }}"
+        )
+    };
+    let sweep = format!("[sweep]\ngrid.weights = [{}, {}]", table(1), table(2));
+    let cases: Vec<_> = plan("long_labels", &sweep, &[]).runs.iter().map(|run| run.case.clone()).collect();
+    assert_ne!(cases[0], cases[1]);
+}
+
+#[test]
 fn settings_of_a_zip_vary_together() {
     let sweep = "[sweep]\nzip = { data.classes = [8, 16], data.per_class = [4, 6] }\ngrid.embedding.size = [8, 16]";
     let plan = plan("zip", sweep, &[]);

@@ -2,7 +2,7 @@
 
 use crate::tree::{Entry, Node, Value};
 
-/// Longer values are truncated; the hash in the folder name still distinguishes runs.
+/// Longer values are truncated where that leaves them distinct.
 const MAX_LENGTH: usize = 40;
 
 /// A short name for each dotted path: its last part, or the whole path if the last part is not
@@ -27,7 +27,8 @@ pub(crate) fn value_text(node: &Node) -> String {
     }
 }
 
-fn whole_text(node: &Node) -> String {
+/// A value as text, however long.
+pub(super) fn whole_text(node: &Node) -> String {
     match &node.value {
         Value::String(text) | Value::Datetime(text) => text.clone(),
         Value::Integer(number) => number.to_string(),

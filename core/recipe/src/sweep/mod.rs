@@ -8,7 +8,8 @@
 //! exclude = [{ method = "ms", noise.ratio = 0.3 }]
 //! ```
 //!
-//! The settings in a method's file override those of the recipe with the sweep. What the method's
+//! With `weights = ["uniform", "knn"]` every method is run with each of these weight schemes instead of its
+//! own. The settings in a method's file override those of the recipe with the sweep. What the method's
 //! file extends is ignored, so that all methods use the same data, network and optimiser: those of
 //! the sweep. Then the case and the values of `grid` and `zip` are applied.
 
@@ -33,7 +34,7 @@ const MAX_RUNS: usize = 100_000;
 /// The `[sweep]` table of a recipe.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// Methods to compare; if empty, the recipe as it is.
+    /// Methods to compare, each with every scheme of `sweep.weights`; if empty, the recipe as it is.
     methods: Vec<Variation>,
     /// Cases to compare them in; if empty, the recipe as it is.
     cases: Vec<Variation>,
@@ -48,7 +49,7 @@ pub(crate) struct Sweep {
 }
 
 /// Named settings that override those of the recipe: a method or a case.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Variation {
     name: String,
     layer: Layer,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Largest number of seeds.
 const MAX_SEEDS: i128 = 10_000;
 
-const SETTINGS: [&str; 6] = ["methods", "cases", "seeds", "grid", "zip", "exclude"];
+const SETTINGS: [&str; 7] = ["methods", "weights", "cases", "seeds", "grid", "zip", "exclude"];
 
 /// Removes `[sweep]` from the layers of a recipe. A later `[sweep]` replaces an earlier one, and
 /// arguments override single settings.
@@ -60,8 +60,10 @@ impl SweepReader<'_> {
             self.wrong(&entry.node.origin, "sweep", "must be a table");
             return sweep;
         };
+        let mut weights = Vec::new();
         for setting in table {
             match setting.key.as_str() {
+                "weights" => weights = self.list(setting, Self::weight_scheme),
                 "methods" => sweep.methods = self.list(setting, Self::method),
                 "cases" => sweep.cases = self.list(setting, |reader, node| reader.table(node, "sweep.cases")),
                 "seeds" => sweep.seeds = self.seeds(setting),
@@ -79,6 +81,10 @@ impl SweepReader<'_> {
         }
         grid::refuse_overlaps(&sweep.axes, "sweep", self.problems);
         self.refuse_duplicates(&sweep.methods, "methods");
+        self.refuse_duplicates(&weights, "weights");
+        if !weights.is_empty() {
+            sweep.methods = combined(&sweep.methods, &weights);
+        }
         self.refuse_duplicates(&sweep.cases, "cases");
         self.refuse_equal_seeds(&sweep.seeds);
         sweep
@@ -116,6 +122,30 @@ impl SweepReader<'_> {
                 None
             }
         }
+    }
+
+    /// A weight scheme, by its name or as a `[weights]` table.
+    fn weight_scheme(&mut self, node: Node) -> Option<Variation> {
+        let origin = node.origin.clone();
+        let scheme = match node.value {
+            Value::String(_) => table_of("name", node),
+            Value::Table(_) => node,
+            _ => {
+                let what = "must contain weight schemes such as `\"knn\"` or `{ name = \"knn\", k = 5 }`";
+                self.wrong(&origin, "sweep.weights", what);
+                return None;
+            }
+        };
+        let name = match scheme.find("name").map(|entry| &entry.node.value) {
+            Some(Value::String(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let Some(name) = name else {
+            self.wrong(&origin, "sweep.weights", "has an entry without the `name` of a weight scheme");
+            return None;
+        };
+        let Value::Table(table) = table_of("weights", scheme).value else { return None };
+        Some(Variation { name, layer: Layer { source: self.source.clone(), table }, origin, tune: None })
     }
 
     /// A named variation whose settings are in the sweep itself.
@@ -198,4 +228,32 @@ impl SweepReader<'_> {
     fn wrong(&mut self, origin: &Origin, path: &str, what: &str) {
         self.problems.push(Problem::new(origin, format!("`{path}` {what}")).at(path));
     }
+}
+
+/// Every method with every weight scheme, which replaces the method's own. Methods without weights keep
+/// their names.
+fn combined(methods: &[Variation], weights: &[Variation]) -> Vec<Variation> {
+    if methods.is_empty() {
+        return weights.to_vec();
+    }
+    let mut all = Vec::new();
+    for method in methods {
+        for scheme in weights {
+            let mut one = method.clone();
+            if scheme.name != "uniform" {
+                one.name = format!("{}+{}", method.name, scheme.name);
+            }
+            scheme.layer.table.iter().cloned().for_each(|entry| one.layer.table.insert(entry));
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// A table with one entry, in the place of its value.
+fn table_of(key: &str, node: Node) -> Node {
+    let origin = node.origin.clone();
+    let mut table = Table::default();
+    table.insert(Entry { key: key.into(), key_origin: origin.clone(), node });
+    Node { value: Value::Table(table), origin }
 }
