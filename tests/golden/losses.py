@@ -130,7 +130,7 @@ def ms(g, alpha=2, beta=50, rho=0.5, epsilon=0.1):
     return mean_over(terms, g)
 
 
-def bspml(g, alpha=2, beta=50, rho=0.5, epsilon=0.1, zero_weight="keep", normalise="batch"):
+def bspml(g, alpha=2, beta=50, rho=0.5, epsilon=0.1, zero_weight="drop", normalise="batch"):
     loss, size, weight = g.zero(), len(g.rows), 0.0
     average = sum(g.w) / size if size else 0.0
     mean = lambda samples, none: sum(g.w[j] for j in samples) / len(samples) if samples else none
@@ -384,8 +384,8 @@ SETTINGS = {
 ONLY_LOOPS = {
     "triplet": [{"mining": "hard"}, {"mining": "semihard"}, {"mining": "semihard", "smooth": False, "margin": 0.2}],
     "rdml": [{}, {"eta": 3.0}, {"eta": 0.5, "margin": 0.4}],
-    "bspml": [{}, {"rho": 1.0}, {"zero_weight": "drop"}, {"normalise": "weights"},
-              {"zero_weight": "drop", "normalise": "weights"}],
+    "bspml": [{}, {"zero_weight": "keep"}, {"rho": 1.0, "zero_weight": "keep"}, {"normalise": "weights", "zero_weight": "keep"},
+              {"normalise": "weights"}],
     "snr": [{"regularizer": 0.5}],
 }
 FORMULAS = {f.__name__: f for f in (ms, bspml, contrastive, triplet, margin, fastap, rdml, proxy_anchor, snr,
@@ -441,7 +441,7 @@ for group in (SETTINGS, ONLY_LOOPS):
             if not settings:
                 combinations += [("one_class", False), ("singletons", True)]
             for batch_name, weighted in combinations:
-                keep = name == "bspml" and settings.get("zero_weight", "keep") == "keep"
+                keep = name == "bspml" and settings.get("zero_weight") == "keep"
                 given = Given(BATCHES[batch_name], weighted, keep)
                 tensor_name, value = declared(name, settings)
                 more, parameter = {}, None

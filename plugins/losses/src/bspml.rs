@@ -34,7 +34,8 @@ pub struct Bspml {
     /// Mining margin ε: the larger, the more pairs are informative. The default is that of `ms`.
     #[schemars(range(min = 0.0))]
     pub epsilon: f64,
-    /// What happens to samples of weight 0. They are kept by default, as published.
+    /// What happens to samples of weight 0. They are dropped by default, which is better under noise and equal
+    /// without (validation classes of `strokes`); the paper's formula keeps them.
     pub zero_weight: ZeroWeight,
     /// What the sum over the anchors is divided by. The size of the batch by default, as published.
     pub normalise: Normalisation,
@@ -63,7 +64,7 @@ pub enum Normalisation {
 impl Default for Bspml {
     fn default() -> Self {
         let MultiSimilarity { alpha, beta, rho, epsilon, .. } = MultiSimilarity::default();
-        Self { alpha, beta, rho, epsilon, zero_weight: ZeroWeight::Keep, normalise: Normalisation::Batch }
+        Self { alpha, beta, rho, epsilon, zero_weight: ZeroWeight::Drop, normalise: Normalisation::Batch }
     }
 }
 

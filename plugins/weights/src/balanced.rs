@@ -6,7 +6,7 @@
 //! weights of the last one.
 
 use crate::classes::Classes;
-use crate::clean_share::clean_share;
+use crate::clean_share::{self, smallest_clean_share};
 use crate::problem::WeightProblem;
 use crate::schedule::{First, Lambda, Limit, TargetMaw};
 use crate::solver::Solver;
@@ -59,7 +59,7 @@ impl WeightScheme for BalancedSelfPaced {
             (Limit::Target(_), Some(age)) => (age, None),
             (Limit::Target(TargetMaw::Share(maw)), None) => (fitted(maw), None),
             (Limit::Target(TargetMaw::Estimated), None) => {
-                let clean = clean_share(embeddings, &classes)?;
+                let clean = smallest_clean_share(round, embeddings, &classes)?;
                 (fitted(clean), Some(clean))
             }
         };
@@ -86,6 +86,11 @@ impl WeightScheme for BalancedSelfPaced {
         let Xi { pos, neg } = xi;
         let columns = vec![("xi_pos".into(), pos), ("xi_neg".into(), neg), ("gradient".into(), gradient)];
         Ok(WeightUpdate { weights, scalars, columns })
+    }
+
+    fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
+        let estimates = self.lambda.limit == Limit::Target(TargetMaw::Estimated);
+        estimates.then(clean_share::memory).into_iter().collect()
     }
 
     fn before_training(&self) -> bool {
@@ -165,7 +170,7 @@ pub(crate) mod tests {
     #[test]
     fn flipped_samples_get_low_weights() {
         let (embeddings, labels, flipped) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         for solver in [json!({ "name": "exact" }), json!({ "name": "doubly_stochastic" })] {
             let scheme: BalancedSelfPaced = serde_json::from_value(json!({ "solver": solver })).unwrap();
@@ -200,12 +205,14 @@ pub(crate) mod tests {
     #[test]
     fn the_final_lambda_meets_the_target_and_the_first_stays_below() {
         let (embeddings, labels, _) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
-        let first = BalancedSelfPaced::default().update(&r).unwrap();
+        let lambda = Lambda { limit: Limit::Target(TargetMaw::Share(0.8)), ..Lambda::default() };
+        let scheme = BalancedSelfPaced { lambda, ..BalancedSelfPaced::default() };
+        let first = scheme.update(&r).unwrap();
         r.round = 9;
-        let last = BalancedSelfPaced::default().update(&r).unwrap();
+        let last = scheme.update(&r).unwrap();
         assert!((scalar(&last, "maw") - 0.8).abs() < 0.01, "{}", scalar(&last, "maw"));
         assert!((scalar(&last, "lambda") - scalar(&last, "lambda_max")).abs() < 1e-12);
         assert_eq!(scalar(&last, "mu"), scalar(&last, "lambda_max"));
@@ -216,7 +223,7 @@ pub(crate) mod tests {
     #[test]
     fn the_estimated_target_is_logged_and_met_and_the_first_weights_may_come_before_training() {
         let (embeddings, labels, flipped) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let table = json!({ "lambda": { "target_maw": "estimated", "reached": 0.0 }, "first": "embeddings" });
         let scheme: BalancedSelfPaced = serde_json::from_value(table).unwrap();
@@ -232,7 +239,7 @@ pub(crate) mod tests {
 
     #[test]
     fn degenerate_training_sets_give_finite_weights() {
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         for labels in [vec![0], vec![0, 1, 2], vec![4, 4, 4], vec![0, 0, 0, 1]] {
             for start in [0.0, 1.0] {
                 for mu in [json!(null), json!(0.0), json!(1e-300), json!(1e6)] {
@@ -254,7 +261,7 @@ pub(crate) mod tests {
     #[test]
     fn a_given_age_overrides_the_schedule() {
         let (embeddings, labels, _) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
         r.age = Some(1.25);
@@ -276,7 +283,7 @@ pub(crate) mod tests {
     #[test]
     fn embeddings_that_are_not_finite_are_refused_with_the_sample() {
         let embeddings = Tensor::from_slice(&[1.0f32, 0.0, f32::NAN, 0.0, 0.0, 1.0]).view([3, 2]);
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let error = BalancedSelfPaced::default().update(&round(Some(&embeddings), &[0, 0, 1], &[1.0; 3], &tensors));
         assert!(error.unwrap_err().to_string().contains("embedding of sample 1"));
     }
@@ -286,7 +293,7 @@ pub(crate) mod tests {
         let component = curricle_sdk::registered().into_iter().find(|c| c.name == "balanced_self_paced").unwrap();
         let schema = component.factory.schema();
         let properties = &schema["properties"];
-        assert_eq!(properties["lambda"]["default"], json!({ "target_maw": 0.8, "reached": 0.5 }));
+        assert_eq!(properties["lambda"]["default"], json!({ "target_maw": "estimated", "reached": 0.5 }));
         assert_eq!(properties["solver"]["default"]["name"], "exact");
         assert_eq!(properties["solver"]["oneOf"][1]["properties"]["name"]["const"], "doubly_stochastic");
         assert!(component.factory.weights(&json!({})).is_ok());

@@ -14,15 +14,40 @@
 //! the lower half (an untrained one), too high for one that has learnt the wrong labels by heart, and
 //! for noise that prefers similar classes. It costs a product of `[N, D]` and `[D, C]`, which is little
 //! beside ξ.
+//!
+//! A scheme that follows the estimate upwards feeds its error: a few wrong labels that are learnt raise
+//! the estimate, which lets in more of them. So from the first epoch on the smallest estimate of the run
+//! counts. A network that learns finds more true classes, not fewer, so the price is small: some points
+//! of correct samples that the network of the first epoch ranks low.
 
 use crate::classes::Classes;
-use curricle_sdk::Result;
-use tch::{Kind, Tensor};
+use curricle_sdk::prelude::*;
 
 /// Rows of the product that are in memory at a time.
 const TILE: i64 = 4096;
 /// The lowest answer: with fewer correct labels there is nothing to learn, and no sample would be used.
 const LOWEST: f64 = 0.1;
+
+/// The name of the tensor that holds the smallest estimate of a run.
+const SMALLEST: &str = "smallest_clean_share";
+
+/// What [`smallest_clean_share`] needs to remember between rounds.
+pub fn memory() -> TensorSpec {
+    TensorSpec::state(SMALLEST, [1], Init::Constant(1.0)).kind(Kind::Double)
+}
+
+/// The smallest [`clean_share`] of this round and the earlier ones. Round 0, before training, is not
+/// remembered: an untrained network underestimates.
+pub fn smallest_clean_share(round: &Round, embeddings: &Tensor, classes: &Classes) -> Result<f64> {
+    let share = clean_share(embeddings, classes)?;
+    if round.round == 0 {
+        return Ok(share);
+    }
+    let memory = round.tensors.get(SMALLEST);
+    let share = share.min(memory.double_value(&[0]));
+    let _ = memory.shallow_clone().fill_(share);
+    Ok(share)
+}
 
 /// The estimated share of samples with a correct label, between 0.1 and 1.
 ///
@@ -38,6 +63,14 @@ pub fn clean_share(embeddings: &Tensor, classes: &Classes) -> Result<f64> {
     let low = tch::no_grad(|| samples_ranked_below(embeddings, classes, half as i64))?;
     let chance = (count - half) as f64 / (count - 1) as f64;
     Ok((1.0 - low / counted as f64 / chance).max(LOWEST))
+}
+
+/// The memory as it is before the first round, for tests of the schemes.
+#[cfg(test)]
+pub fn fresh() -> curricle_sdk::Tensors {
+    let mut tensors = curricle_sdk::Tensors::default();
+    tensors.insert(SMALLEST, Tensor::ones([1], (Kind::Double, tch::Device::Cpu)));
+    tensors
 }
 
 /// The number of samples for which at least `limit` classes are more similar than their own.

@@ -32,6 +32,10 @@ impl WeightScheme for Oracle {
     fn needs_embeddings(&self) -> bool {
         false
     }
+
+    fn needs_flips(&self) -> bool {
+        true
+    }
 }
 
 register_weights!("oracle", Oracle, "weight 0 for the known flips: the upper bound of every weighting");

@@ -9,9 +9,6 @@ use std::borrow::Cow;
 const START: f64 = 0.5;
 /// Default share of the rounds after which λ stops growing.
 const REACHED: f64 = 0.5;
-/// Default target for the mean average weight: one value for every noise ratio, because users do not
-/// know the ratio.
-const TARGET_MAW: f64 = 0.8;
 
 /// How λ grows, geometrically, from λ⁰ to λ_∞.
 ///
@@ -24,9 +21,9 @@ const TARGET_MAW: f64 = 0.8;
 /// `growth` is a factor per round instead, as in the paper: 1.1 doubles λ in nine rounds, however many
 /// there are.
 ///
-/// A `target_maw` of 0.8 means that about a fifth of the data may be doubted. It is not the share of
-/// clean samples, which is unknown; use the same value for all noise ratios that are compared, or
-/// `"estimated"`.
+/// By default `target_maw` is `"estimated"`: the share of correct labels, estimated in every round without
+/// knowing the noise. A number such as 0.8 means that about a fifth of the data may be doubted; use the
+/// same number for all noise ratios that are compared, because users do not know the ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "LambdaInput", into = "LambdaTable")]
 pub struct Lambda {
@@ -95,7 +92,7 @@ impl First {
 
 impl Default for Lambda {
     fn default() -> Self {
-        Lambda { limit: Limit::Target(TargetMaw::Share(TARGET_MAW)), pace: Pace::Reached(REACHED) }
+        Lambda { limit: Limit::Target(TargetMaw::Estimated), pace: Pace::Reached(REACHED) }
     }
 }
 

@@ -8,7 +8,7 @@
 //! `target_maw`, therefore, the average weight grows, from half the target, and λ follows from it.
 
 use crate::classes::Classes;
-use crate::clean_share::clean_share;
+use crate::clean_share::{self, smallest_clean_share};
 use crate::schedule::{First, Lambda, Limit, TargetMaw};
 use crate::xi::{Xi, XiConstants, embeddings, xi};
 use curricle_sdk::LossInfo;
@@ -47,7 +47,7 @@ impl WeightScheme for SelfPaced {
             (Limit::Target(_), Some(age)) => (age, age, None),
             (Limit::Target(TargetMaw::Share(maw)), None) => (at(in_round(maw)), at(maw), None),
             (Limit::Target(TargetMaw::Estimated), None) => {
-                let clean = clean_share(embeddings, &classes)?;
+                let clean = smallest_clean_share(round, embeddings, &classes)?;
                 (at(in_round(clean)), at(clean), Some(clean))
             }
         };
@@ -76,6 +76,11 @@ impl WeightScheme for SelfPaced {
         let Xi { pos, neg } = xi;
         let columns = vec![("xi_pos".into(), pos), ("xi_neg".into(), neg), ("gradient".into(), gradient)];
         Ok(WeightUpdate { weights, scalars, columns })
+    }
+
+    fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
+        let estimates = self.lambda.limit == Limit::Target(TargetMaw::Estimated);
+        estimates.then(clean_share::memory).into_iter().collect()
     }
 
     fn before_training(&self) -> bool {
@@ -117,7 +122,7 @@ mod tests {
     #[test]
     fn easy_samples_are_kept_and_hard_ones_dropped() {
         let (embeddings, labels, _) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
         r.age = Some(2.5);
@@ -135,10 +140,13 @@ mod tests {
 
     #[test]
     fn the_average_weight_grows_from_half_the_target() {
+        let lambda = Lambda { limit: Limit::Target(TargetMaw::Share(0.8)), ..Lambda::default() };
         let (embeddings, labels, _) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
-        let update = SelfPaced::default().update(&round(Some(&embeddings), &labels, &weights, &tensors)).unwrap();
+        let update = SelfPaced { lambda, ..SelfPaced::default() }
+            .update(&round(Some(&embeddings), &labels, &weights, &tensors))
+            .unwrap();
         let maw = Classes::new(&labels).maw_sdaw(&update.weights).0;
         assert!((0.4..0.42).contains(&maw), "{maw}");
     }
@@ -146,7 +154,7 @@ mod tests {
     #[test]
     fn a_lambda_that_drops_every_sample_is_refused_unless_given_as_age() {
         let (embeddings, labels, _) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
         let scheme: SelfPaced = serde_json::from_value(serde_json::json!({ "lambda": { "max": 0.02 } })).unwrap();
@@ -159,11 +167,12 @@ mod tests {
     #[test]
     fn the_target_is_met_when_lambda_stops_growing() {
         let (embeddings, labels, flipped) = noisy_clusters();
-        let tensors = Tensors::default();
+        let tensors = crate::clean_share::fresh();
         let weights = vec![1.0; labels.len()];
         let mut r = round(Some(&embeddings), &labels, &weights, &tensors);
         r.round = 9;
-        let update = SelfPaced::default().update(&r).unwrap();
+        let lambda = Lambda { limit: Limit::Target(TargetMaw::Share(0.8)), ..Lambda::default() };
+        let update = SelfPaced { lambda, ..SelfPaced::default() }.update(&r).unwrap();
         let maw = Classes::new(&labels).maw_sdaw(&update.weights).0;
         assert!((0.8..0.83).contains(&maw), "{maw}");
         let kept = |wanted: bool| {

@@ -105,7 +105,6 @@ name = \"bspml\"
 
 [weights]
 name = \"balanced_self_paced\"
-lambda = { target_maw = 0.8 }
 
 [eval]                    # on the training images and labels themselves: only shows that training works
 every = 5

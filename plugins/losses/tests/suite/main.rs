@@ -71,7 +71,7 @@ suite! {
     ms: "ms" {};
     ms_literal: "ms" {"rho": 1.0, "epsilon": 0.0};
     bspml: "bspml" {};
-    bspml_drop: "bspml" {"zero_weight": "drop"};
+    bspml_keep: "bspml" {"zero_weight": "keep"};
     bspml_normalised: "bspml" {"normalise": "weights"};
     bspml_drop_normalised: "bspml" {"zero_weight": "drop", "normalise": "weights"};
     ms_memory: "ms" {"memory": {"size": 9}};
@@ -102,7 +102,7 @@ suite! {
 
 /// Whether samples of weight 0 stay in the batch, as `bspml` was published.
 fn keeps_zero_weights(name: &str, settings: &serde_json::Value) -> bool {
-    name == "bspml" && settings["zero_weight"] != "drop"
+    name == "bspml" && settings["zero_weight"] == "keep"
 }
 
 #[test]

@@ -24,7 +24,7 @@ macro_rules! references {
 
 references! {
     ms: MultiSimilarity, {}, {"rho": 1.0, "epsilon": 0.0}, {"alpha": 5.0, "beta": 10.0, "epsilon": 3.0};
-    bspml: Bspml, {}, {"zero_weight": "drop"}, {"rho": 1.0, "epsilon": 0.5, "zero_weight": "drop"};
+    bspml: Bspml, {}, {"zero_weight": "keep"}, {"rho": 1.0, "epsilon": 0.5, "zero_weight": "drop"};
     bspml_normalised: Bspml, {"normalise": "weights"}, {"zero_weight": "drop", "normalise": "weights"},
         {"rho": 1.0, "epsilon": 0.0, "normalise": "weights"};
     circle: Circle, {}, {"margin": 0.25, "gamma": 10.0};

@@ -92,9 +92,9 @@ fn contrastive_margins_follow_the_distance() {
 }
 
 #[test]
-fn bspml_keeps_samples_of_weight_zero_unless_dropped() {
-    let keep = make("bspml", &json!({"epsilon": 2.0}));
-    let drop = make("bspml", &json!({"epsilon": 2.0, "zero_weight": "drop"}));
+fn bspml_drops_samples_of_weight_zero_unless_they_are_kept() {
+    let drop = make("bspml", &json!({"epsilon": 2.0}));
+    let keep = make("bspml", &json!({"epsilon": 2.0, "zero_weight": "keep"}));
     let mut data = Data::random(&*keep, &[0, 0, 0, 1, 1, 1], 6, 2);
     data.weights = Some(tch::Tensor::from_slice(&[1.0, 1.0, 0.0, 1.0, 1.0, 1.0]));
     assert!((data.evaluate(&*drop).value() - data.evaluate(&*keep).value()).abs() > 1e-3);
