@@ -4,9 +4,9 @@ The program itself is the command ``curricle``. This module reads what it writes
 
     import curricle
 
-    curricle.runs("runs")                    # one record per finished run
-    curricle.metrics("runs/first/01ab/seed-0")   # the curves of one run
-    curricle.evaluate(embeddings, labels)    # the exact evaluator, on arrays or tensors
+    runs = curricle.runs("runs", frame=False)   # one record per finished run
+    curricle.metrics(runs[0])                   # the curves of one run, by record or folder
+    curricle.evaluate(embeddings, labels)       # the exact evaluator, on arrays or tensors
 """
 
 from ._program import executable, include, sdk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
@@ -30,18 +31,19 @@ def runs(folder: _Path = "runs", *, frame: bool | None = None) -> Any:
     return _framed(records, frame)
 
 
-def metrics(run: _Path, *, frame: bool | None = None) -> Any:
+def metrics(run: _Path | Mapping[str, Any], *, frame: bool | None = None) -> Any:
     """The curves of a run.
 
-    :param run: the folder of a run, such as the ``run`` of a record of :func:`runs`; it need not be finished.
+    :param run: the folder of a run, which need not be finished, or a record of :func:`runs`.
     :param frame: as for :func:`runs`.
     :returns: one record per scalar in the order they were measured: ``step``, ``epoch``, ``tag`` and ``value``.
     """
+    folder = _folder(run)
     records = []
-    with open(Path(run) / "metrics.jsonl", encoding="utf-8") as lines:
+    with open(folder / "metrics.jsonl", encoding="utf-8") as lines:
         header = json.loads(next(lines, "{}"))
         if header.get("format") != "curricle-metrics" or header.get("version") != 1:
-            raise ValueError(f"`{run}/metrics.jsonl` is not a file that this version of curricle reads")
+            raise ValueError(f"`{folder}/metrics.jsonl` is not a file that this version of curricle reads")
         for line in lines:
             # A run in progress may have written only a part of its last line.
             if not line.endswith("\n"):
@@ -52,6 +54,16 @@ def metrics(run: _Path, *, frame: bool | None = None) -> Any:
                 record["value"] = float(record["value"])
                 records.append(record)
     return _framed(records, frame)
+
+
+def _folder(run: Any) -> Path:
+    if isinstance(run, (str, PathLike)):
+        return Path(run)
+    try:
+        # Also for a row of a DataFrame, which is not a Mapping.
+        return Path(run["run"])
+    except (KeyError, TypeError):
+        raise TypeError("`run` must be the folder of a run or a record of `curricle.runs`") from None
 
 
 _FIELDS = (

@@ -31,7 +31,13 @@ fn built_in_recipes_need_no_folder_and_have_the_same_identity() {
     let runs = sandbox.curricle(["bench", "--dry-run", "--json", "quickstart"]).assert().success().json();
     assert_eq!(runs.as_array().map_or(0, Vec::len), 10, "{runs}");
     let listed = sandbox.curricle(["list", "recipes"]).assert().success().stdout_text();
-    assert!(listed.contains("methods/bspml             Balanced self-paced metric learning"), "{listed}");
+    let column = |name: &str, summary: &str| {
+        let line = listed.lines().find(|line| line.trim_start().starts_with(&format!("{name} "))).expect("a recipe");
+        line.find(summary).unwrap_or_else(|| panic!("`{summary}` is not in `{line}`"))
+    };
+    let short = column("methods/ms", "Multi-similarity");
+    assert_eq!(short, column("methods/bspml", "Balanced self-paced metric learning"), "{listed}");
+    assert_eq!(short, column("methods/memory_contrastive", "Contrastive loss"), "{listed}");
 }
 
 #[test]
@@ -125,5 +131,6 @@ fn completions_ask_the_program_for_recipes_and_components() {
         command.assert().success().stdout_text()
     };
     assert!(complete(&["bench", "quick"], "2").contains("quickstart"));
+    assert!(complete(&["run", "methods/bs"], "2").contains("methods/bspml"));
     assert!(complete(&["probe", "loss", "proxy"], "3").contains("proxy_anchor"));
 }

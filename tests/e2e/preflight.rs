@@ -58,6 +58,17 @@ fn missing_files_are_refused_all_at_once() {
 }
 
 #[test]
+fn weights_of_known_flips_are_refused_without_noise() {
+    let sandbox = Sandbox::new();
+    let noisy = small_recipe("ms", "oracle");
+    let message = refusal(&sandbox, &noisy.replace("name = \"uniform\"\nratio = 0.2", "name = \"none\""));
+    assert!(message.contains("weights `oracle` needs label noise whose flips are known"), "{message}");
+    assert!(message.contains("add `[noise]`, or use `uniform`"), "{message}");
+    sandbox.write("recipe.toml", noisy);
+    sandbox.curricle(["check", "recipe.toml"]).assert().success();
+}
+
+#[test]
 fn looking_at_a_recipe_does_not_need_its_files() {
     let sandbox = Sandbox::new();
     sandbox.write(

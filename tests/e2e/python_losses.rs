@@ -198,16 +198,22 @@ fn settings_and_weights_are_checked_before_training() {
     let plain = "import torch\n\n\nclass Plain(torch.nn.Module):\n    def forward(self, embeddings, labels):\n        \
                  return embeddings.sum()\n";
     sandbox.write("plain.py", plain);
+    let picky = "import torch\n\n\nclass Picky(torch.nn.Module):\n    def __init__(self, num_classes: int, margin: float = -1.0):\n        \
+                 super().__init__()\n        if margin < 0: raise ValueError('margin is negative')\n\n    \
+                 def forward(self, embeddings, labels, weights):\n        return embeddings.sum()\n";
+    sandbox.write("picky.py", picky);
     let recipe = sandbox.read("r.toml");
     sandbox.write("typo.toml", recipe.replace("[weights]", "temprature = 1\n[weights]"));
     sandbox.write("type.toml", recipe.replace("[weights]", "temperature = \"high\"\n[weights]"));
     sandbox.write("weights.toml", recipe.replace("ProxyNCA", "Plain").replace("losses.py", "plain.py"));
-    let check = ["check", "typo.toml", "type.toml", "weights.toml", "--python", &python];
+    sandbox.write("picky.toml", recipe.replace("ProxyNCA", "Picky").replace("losses.py", "picky.py"));
+    let check = ["check", "typo.toml", "type.toml", "weights.toml", "picky.toml", "--python", &python];
     let shown = unwrapped(&sandbox.curricle(check).assert().code(2).stderr_text());
     assert!(shown.contains("did you mean `temperature`?"), "{shown}");
     assert!(shown.contains("`loss.temperature` must be a number, not a string"), "{shown}");
     assert!(shown.contains("loss `Plain` does not take weights"), "{shown}");
     assert!(shown.contains("add an argument `weights`"), "{shown}");
+    assert!(shown.contains("picky.py:7: ValueError: margin is negative"), "{shown}");
 }
 
 #[test]

@@ -29,6 +29,8 @@ fn check_and_explain_mention_inherited_noise() {
         let inherited = said("own.toml");
         assert!(inherited.contains("label noise `uniform` is inherited from `base.toml`"), "{inherited}");
         assert!(!said("base.toml").contains("inherited"));
+        let built_in = sandbox.curricle([command, "base/strokes", "--set", "loss.name=ms"]).assert().success();
+        assert!(!built_in.stderr_text().contains("inherited"), "its own noise is not inherited");
     }
 }
 

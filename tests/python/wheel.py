@@ -21,6 +21,15 @@ for record in records:
     assert 0 <= record["recall@1"] <= 1 and 0 <= record["untrained/recall@1"] <= 1, record
     assert (record["epochs"], record["seed"]) == (1, 0), record
 curves = curricle.metrics(records[0]["run"], frame=False)
+assert curricle.metrics(records[0], frame=False) == curves
+assert curricle.metrics(pathlib.Path(records[0]["run"]), frame=False) == curves
+for wrong in ({"method": "ms"}, 3, None):
+    try:
+        curricle.metrics(wrong)
+    except TypeError as error:
+        assert "a record of `curricle.runs`" in str(error), error
+    else:
+        raise AssertionError(f"{wrong} was accepted as a run")
 losses = [point["value"] for point in curves if point["tag"] == "train/loss"]
 assert losses and all(map(math.isfinite, losses)), curves
 assert curves[0].keys() == {"step", "epoch", "tag", "value"}, curves[0]

@@ -107,6 +107,12 @@ pub trait WeightScheme: Send + Sync {
         true
     }
 
+    /// Whether `update` needs [`Round::flipped`], so that a recipe without label noise is refused. Only built-in
+    /// schemes get it.
+    fn needs_flips(&self) -> bool {
+        false
+    }
+
     /// Whether all weights are always 1, so that losses skip weighting altogether.
     fn is_uniform(&self) -> bool {
         false

@@ -40,7 +40,8 @@ fn recipes(json: bool) -> Result<()> {
         let entry = |r: &BuiltIn| serde_json::json!({ "name": r.name, "summary": r.summary(), "text": r.text });
         return output::json(&built_in().iter().map(entry).collect::<Vec<_>>());
     }
-    let line = |recipe: &BuiltIn| format!("  {:26}{}\n", recipe.name, recipe.summary());
+    let width = built_in().iter().map(|recipe| recipe.name.len()).max().unwrap_or(0) + 2;
+    let line = |recipe: &BuiltIn| format!("  {:width$}{}\n", recipe.name, recipe.summary());
     let lines: String = built_in().iter().map(line).collect();
     output::print(&format!(
         "built-in recipes; use them with `curricle run NAME`, `curricle bench NAME` or \

@@ -3,13 +3,29 @@
 use crate::backbone;
 use crate::call::call;
 use crate::last_words::running;
-use curricle_recipe::{Problem, Written, suggestion};
-use curricle_sdk::{ComponentKind, DataFacts, Loss, Shape, TensorSpec};
+use curricle_recipe::{Problem, Recipe, Written, suggestion};
+use curricle_sdk::{ComponentKind, DataFacts, Error, Loss, Shape, TensorSpec};
 
-/// The trainable tensors of a loss; none if it fails to declare them for these sizes, which may not be the run's.
-pub(super) fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Vec<TensorSpec> {
-    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape))).unwrap_or_default();
-    specs.into_iter().filter(|spec| spec.trainable).collect()
+/// Numbers of classes to try where the data is not known yet.
+const ANY_CLASSES: [i64; 3] = [2, 100, 10_000];
+
+/// The trainable tensors of a loss. Names, groups and scales do not depend on the sizes, so any will do. A loss may
+/// refuse some sizes; one that refuses all of them has another mistake, such as settings that do not fit together.
+pub(super) fn declared(recipe: &Recipe, loss: &dyn Loss) -> Result<Vec<TensorSpec>, Error> {
+    let mut first = None;
+    for classes in ANY_CLASSES {
+        let shape = Shape { classes, samples: 2 * classes, embedding: recipe.embedding.size };
+        match trainable(&recipe.loss.name, loss, &shape) {
+            Ok(specs) => return Ok(specs),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or_else(|| Ok(Vec::new()), Err)
+}
+
+fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Result<Vec<TensorSpec>, Error> {
+    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape)))?;
+    Ok(specs.into_iter().filter(|spec| spec.trainable).collect())
 }
 
 /// Parameter groups that the network does not have.
@@ -64,7 +80,7 @@ pub(super) fn advice(written: Written, loss: &dyn Loss, facts: &DataFacts) -> Ve
         samples: facts.class_sizes.iter().sum::<usize>().max(4) as i64,
         embedding: recipe.embedding.size,
     };
-    let trainable = trainable(&recipe.loss.name, loss, &shape);
+    let trainable = trainable(&recipe.loss.name, loss, &shape).unwrap_or_default();
     let mut found = Vec::new();
     for (name, group) in &recipe.groups {
         let declared = trainable.iter().find(|spec| spec.group == *name);

@@ -11,8 +11,8 @@ pub use advice::advice;
 use crate::backbone;
 use crate::method::{Method, RefusedSettings};
 use crate::registry::{RegisteredComponent, Registry};
-use curricle_recipe::{Catalogue, ComponentSchema, PluginFile, Problem, Refusal, Written};
-use curricle_sdk::{ComponentKind, Shape};
+use curricle_recipe::{Catalogue, ComponentSchema, NoiseRecipe, PluginFile, Problem, Refusal, Written};
+use curricle_sdk::ComponentKind;
 use std::path::Path;
 
 /// Examines new recipes, or the stored recipe of a run.
@@ -33,11 +33,17 @@ impl Examiner<'_> {
         let mut lr_scales = Vec::new();
         match Method::new(written.recipe, self.registry) {
             Ok(method) => {
-                // Groups and scales do not depend on the sizes, so any will do.
-                let shape = Shape { classes: 2, samples: 4, embedding: written.recipe.embedding.size };
-                let specs = groups::trainable(&written.recipe.loss.name, method.loss.as_ref(), &shape);
-                problems.extend(groups::undeclared(written, &specs));
-                lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
+                match groups::declared(written.recipe, method.loss.as_ref()) {
+                    Ok(specs) => {
+                        problems.extend(groups::undeclared(written, &specs));
+                        lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
+                    }
+                    Err(error) => {
+                        let (kind, name) = (ComponentKind::Loss, written.recipe.loss.name.clone());
+                        problems.extend(refusals(vec![RefusedSettings { kind, name, error }], written, self.registry));
+                    }
+                }
+                problems.extend(missing_flips(written, &method));
                 problems.extend(missing_average(written, &method));
                 problems.extend(unused_weights(written, &method));
             }
@@ -61,6 +67,17 @@ fn missing_average(written: Written, method: &Method) -> Vec<Problem> {
         problem.help("set its decay, e.g. `train.ema = 0.999`")
     };
     missing.map(problem).collect()
+}
+
+/// A weight scheme that needs to know which labels were flipped, in a recipe that flips none.
+fn missing_flips(written: Written, method: &Method) -> Option<Problem> {
+    let recipe = written.recipe;
+    if !method.weights.needs_flips() || !matches!(recipe.noise, NoiseRecipe::None) {
+        return None;
+    }
+    let message = format!("weights `{}` needs label noise whose flips are known", recipe.weights.name);
+    let problem = written.problem("weights.name", message).label("the recipe injects no noise");
+    Some(problem.help("add `[noise]`, or use `uniform`"))
 }
 
 /// A weight scheme whose weights the loss does not take.
