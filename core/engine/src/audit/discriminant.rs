@@ -104,13 +104,13 @@ impl Discriminant {
         let d = &x - self.means.index_select(0, &own);
         let scaled = &d * &scale;
         let leverage = sum(&(&scaled * &d));
-        let gain = &left / (1.0 - &left * &leverage).clamp_min(LEAST_LEFT);
+        let gain = &left / (1f64 - &left * &leverage).clamp_min(LEAST_LEFT);
         let along = sum(&(&scaled * &x)) - scaled.f_matmul(&self.means.tr())?;
         let squares = squares + &gain * along.square() - (&trace / self.sizes.clamp_min(1.0)).unsqueeze(0);
         let to_own = growth.square() * (&leverage + &gain * leverage.square()) - &trace / &others;
         let to_own = to_own.masked_fill(&n.le(1.0), f64::INFINITY);
 
         let squares = squares.masked_fill(&self.sizes.eq(0.0).unsqueeze(0), f64::INFINITY);
-        Ok((-0.5 * squares.f_scatter(1, &own.unsqueeze(1), &to_own)?).to_kind(Kind::Double))
+        Ok((squares.f_scatter(1, &own.unsqueeze(1), &to_own)? * -0.5).to_kind(Kind::Double))
     }
 }

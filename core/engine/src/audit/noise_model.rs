@@ -149,7 +149,7 @@ fn kinds(scores: &Tensor, labels: &Tensor, temperature: f64) -> curricle_sdk::Re
     let at_label = |t: &Tensor| t.gather(1, labels, false);
     let right = at_label(&p);
     let random = (1.0 - &right) / (scores.size()[1] - 1).max(1) as f64;
-    let mistaken = p / (1.0 - &q).clamp_min(f64::MIN_POSITIVE);
+    let mistaken = p / (1f64 - &q).clamp_min(f64::MIN_POSITIVE);
     let others = mistaken.sum_dim_intlist([1i64].as_slice(), true, Kind::Double) - at_label(&mistaken);
     let confused = at_label(&q) * others.clamp_min(0.0);
     let all = Tensor::f_cat(&[right, random, confused], 1)?.to_device(Device::Cpu);
