@@ -94,11 +94,11 @@ impl Discriminant {
         let (x, own) = (self.points.index_select(0, samples), self.labels(samples));
         let scaled = &x * &scale;
         let lengths = sum(&(&self.means * &self.means * &scale)).tr();
-        let squares = sum(&(&scaled * &x)) - 2.0 * scaled.f_matmul(&self.means.tr())? + lengths;
+        let squares = sum(&(&scaled * &x)) - 2f64 * scaled.f_matmul(&self.means.tr())? + lengths;
 
         // Without the sample, Σ loses `left · d dᵀ` with d = x - m.
         let n = self.sizes.index_select(0, &own).unsqueeze(1);
-        let others = (&n - 1.0).clamp_min(1.0);
+        let others = (&n - 1f64).clamp_min(1.0);
         let growth = &n / &others;
         let left = &growth / self.freedom;
         let d = &x - self.means.index_select(0, &own);

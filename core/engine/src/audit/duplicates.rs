@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn pairs_within_across_classes_and_across_the_split_are_found_once() {
         let x = random(60, 1);
-        let nearly = |row: i64| x.get(row) + 0.01 * random(1, 100 + row).get(0);
+        let nearly = |row: i64| x.get(row) + random(1, 100 + row).get(0) * 0.01;
         let train = Tensor::cat(&[x.shallow_clone(), nearly(0).unsqueeze(0), x.get(1).unsqueeze(0)], 0);
         let test = Tensor::cat(&[random(10, 2), nearly(2).unsqueeze(0)], 0);
         let mut labels: Vec<i64> = (0..60).map(|row| row % 3).collect();

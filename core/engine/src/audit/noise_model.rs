@@ -148,7 +148,7 @@ fn kinds(scores: &Tensor, labels: &Tensor, temperature: f64) -> curricle_sdk::Re
     let (p, q) = probabilities(scores, temperature);
     let at_label = |t: &Tensor| t.gather(1, labels, false);
     let right = at_label(&p);
-    let random = (1.0 - &right) / (scores.size()[1] - 1).max(1) as f64;
+    let random = (1f64 - &right) / (scores.size()[1] - 1).max(1) as f64;
     let mistaken = p / (1f64 - &q).clamp_min(f64::MIN_POSITIVE);
     let others = mistaken.sum_dim_intlist([1i64].as_slice(), true, Kind::Double) - at_label(&mistaken);
     let confused = at_label(&q) * others.clamp_min(0.0);
@@ -223,7 +223,7 @@ impl Scored {
         let excluded = Tensor::full(labels.size().as_slice(), f64::NEG_INFINITY, (Kind::Double, labels.device()));
         let (_, top) =
             scores.f_scatter(1, &labels, &excluded)?.f_topk(OTHERS.min(scores.size()[1] - 1), 1, true, true)?;
-        let distance = -2.0 * scores.amax([1i64].as_slice(), true);
+        let distance = scores.amax([1i64].as_slice(), true) * -2f64;
         let (distance, q_label) = (table(distance)?, table(q.gather(1, &labels, false))?);
         let (p, q) = (table(p.gather(1, &top, false))?, table(q.gather(1, &top, false))?);
         let top = Vec::<Vec<i64>>::try_from(top.to_device(Device::Cpu))?;
