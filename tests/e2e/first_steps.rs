@@ -29,7 +29,7 @@ fn built_in_recipes_need_no_folder_and_have_the_same_identity() {
     sandbox.write("mine.toml", "extends = \"curricle:methods/bspml\"\n");
     assert_eq!(hash("mine.toml"), hash("curricle:methods/bspml.toml"));
     let runs = sandbox.curricle(["bench", "--dry-run", "--json", "quickstart"]).assert().success().json();
-    assert_eq!(runs.as_array().map_or(0, Vec::len), 10, "{runs}");
+    assert_eq!(runs.as_array().map_or(0, Vec::len), 11, "{runs}");
     let listed = sandbox.curricle(["list", "recipes"]).assert().success().stdout_text();
     let column = |name: &str, summary: &str| {
         let line = listed.lines().find(|line| line.trim_start().starts_with(&format!("{name} "))).expect("a recipe");
