@@ -23,7 +23,8 @@ fn finished(runs: &Path) -> Finished {
     Finished { metrics: timeless_metrics(&run), model: format!("{model:?}"), samples: text("samples.csv"), result }
 }
 
-const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
+/// With a checkpoint after every epoch, since these take less than a second.
+const RUN: [&str; 8] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1", "--checkpoint-every", "0"];
 
 /// Waits until the run has written that many lines of metrics, or has ended.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
@@ -101,6 +102,40 @@ fn a_run_in_bf16_or_f16_resumes_exactly() {
         sandbox.curricle(RUN).assert().success();
         assert_eq!(finished(&sandbox.path("runs")), wanted, "{precision}");
     }
+}
+
+#[test]
+fn checkpoints_are_rare_by_default_and_a_killed_run_resumes_exactly_all_the_same() {
+    let wanted = uninterrupted("f32");
+    let (sandbox, rarely) = (sandbox("f32"), &RUN[..6]);
+    let mut child = sandbox.start(rarely.iter().copied());
+    wait_for_lines(&sandbox, &mut child, 3 * wanted.metrics.len() / 4);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    assert!(checkpoints.join("step-00000000.json").is_file(), "the one before training");
+    sandbox.curricle(rarely.iter().copied()).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_the_run_and_earlier_ones_are_kept() {
+    let wanted = uninterrupted("f32");
+    let sandbox = sandbox("f32");
+    let mut child = sandbox.start(RUN);
+    wait_for_lines(&sandbox, &mut child, 1);
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    // The checkpoint after the second epoch: a folder cannot be replaced by a file.
+    let obstacle = run_folder(&sandbox.path("runs")).join("checkpoints/step-00000010.safetensors");
+    std::fs::create_dir(&obstacle).unwrap();
+    let failed = sandbox.curricle(RUN).assert().code(1);
+    let message = unwrapped(&String::from_utf8_lossy(&failed.get_output().stderr));
+    assert!(message.contains("cannot write") && message.contains("step-00000010.safetensors"), "{message}");
+    std::fs::remove_dir(&obstacle).unwrap();
+    assert!(obstacle.with_file_name("step-00000005.json").is_file());
+    sandbox.curricle(RUN).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
 }
 
 #[test]
