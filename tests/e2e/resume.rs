@@ -1,6 +1,6 @@
 //! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
-use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
+use crate::support::{Sandbox, find_extension, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -126,14 +126,17 @@ fn a_checkpoint_that_cannot_be_written_ends_the_run_and_earlier_ones_are_kept() 
     wait_for_lines(&sandbox, &mut child, 1);
     signal(&child, "INT");
     assert_eq!(child.wait().unwrap().code(), Some(75));
-    // The checkpoint after the second epoch: a folder cannot be replaced by a file.
-    let obstacle = run_folder(&sandbox.path("runs")).join("checkpoints/step-00000010.safetensors");
-    std::fs::create_dir(&obstacle).unwrap();
+    // The next checkpoint, at the end of an epoch of five steps: a folder cannot be replaced by a file.
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    let kept = find_extension(&checkpoints, "json").remove(0);
+    let step: u32 = kept.file_stem().unwrap().to_str().unwrap().trim_start_matches("step-").parse().unwrap();
+    let name = format!("step-{:08}.safetensors", (step / 5 + 1) * 5);
+    std::fs::create_dir(checkpoints.join(&name)).unwrap();
     let failed = sandbox.curricle(RUN).assert().code(1);
-    let message = unwrapped(&String::from_utf8_lossy(&failed.get_output().stderr));
-    assert!(message.contains("cannot write") && message.contains("step-00000010.safetensors"), "{message}");
-    std::fs::remove_dir(&obstacle).unwrap();
-    assert!(obstacle.with_file_name("step-00000005.json").is_file());
+    let message = unwrapped(&String::from_utf8_lossy(&failed.get_output().stderr)).replace("- ", "-");
+    assert!(message.contains("cannot write") && message.contains(&name), "{message}");
+    std::fs::remove_dir(checkpoints.join(&name)).unwrap();
+    assert_eq!(find_extension(&checkpoints, "json"), [kept]);
     sandbox.curricle(RUN).assert().success();
     assert_eq!(finished(&sandbox.path("runs")), wanted);
 }
