@@ -15,6 +15,7 @@ mod first_steps;
 mod hardware;
 mod hostile_plugins;
 mod images;
+mod micro_batch;
 mod plugin_docs;
 mod plugin_memory;
 mod plugin_versions;

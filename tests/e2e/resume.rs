@@ -1,6 +1,6 @@
 //! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
-use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
+use crate::support::{Sandbox, find_extension, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -23,7 +23,8 @@ fn finished(runs: &Path) -> Finished {
     Finished { metrics: timeless_metrics(&run), model: format!("{model:?}"), samples: text("samples.csv"), result }
 }
 
-const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
+/// With a checkpoint after every epoch, since these take less than a second.
+const RUN: [&str; 8] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1", "--checkpoint-every", "0"];
 
 /// Waits until the run has written that many lines of metrics, or has ended.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
@@ -101,6 +102,43 @@ fn a_run_in_bf16_or_f16_resumes_exactly() {
         sandbox.curricle(RUN).assert().success();
         assert_eq!(finished(&sandbox.path("runs")), wanted, "{precision}");
     }
+}
+
+#[test]
+fn checkpoints_are_rare_by_default_and_a_killed_run_resumes_exactly_all_the_same() {
+    let wanted = uninterrupted("f32");
+    let (sandbox, rarely) = (sandbox("f32"), &RUN[..6]);
+    let mut child = sandbox.start(rarely.iter().copied());
+    wait_for_lines(&sandbox, &mut child, 3 * wanted.metrics.len() / 4);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    assert!(checkpoints.join("step-00000000.json").is_file(), "the one before training");
+    sandbox.curricle(rarely.iter().copied()).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_the_run_and_earlier_ones_are_kept() {
+    let wanted = uninterrupted("f32");
+    let sandbox = sandbox("f32");
+    let mut child = sandbox.start(RUN);
+    wait_for_lines(&sandbox, &mut child, 1);
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    // The next checkpoint, at the end of an epoch of five steps: a folder cannot be replaced by a file.
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    let kept = find_extension(&checkpoints, "json").remove(0);
+    let step: u32 = kept.file_stem().unwrap().to_str().unwrap().trim_start_matches("step-").parse().unwrap();
+    let name = format!("step-{:08}.safetensors", (step / 5 + 1) * 5);
+    std::fs::create_dir(checkpoints.join(&name)).unwrap();
+    let failed = sandbox.curricle(RUN).assert().code(1);
+    let message = unwrapped(&String::from_utf8_lossy(&failed.get_output().stderr)).replace("- ", "-");
+    assert!(message.contains("cannot write") && message.contains(&name), "{message}");
+    std::fs::remove_dir(checkpoints.join(&name)).unwrap();
+    assert_eq!(find_extension(&checkpoints, "json"), [kept]);
+    sandbox.curricle(RUN).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
 }
 
 #[test]

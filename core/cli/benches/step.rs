@@ -117,7 +117,7 @@ fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
     let split = data::load(&recipe.data, &recipe.images)?.train;
     let layout = split.inputs.layout();
     let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, Device::Cpu)?;
-    model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu));
+    model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu).unwrap());
     let shape = Shape {
         classes: split.class_names.len() as i64,
         samples: split.len() as i64,

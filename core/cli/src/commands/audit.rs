@@ -12,6 +12,7 @@ use curricle_engine::stop::StopSignal;
 use curricle_recipe::DataRecipe;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Maximum number of rows in the tables of suspects and of classes.
 const ROWS: usize = 10;
@@ -102,6 +103,7 @@ impl TrainArgs {
             progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
             profile: false,
             image_cache: None,
+            checkpoint_every: Duration::from_secs(run::CHECKPOINT_SECONDS),
         };
         let stop =
             StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;

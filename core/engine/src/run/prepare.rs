@@ -87,8 +87,11 @@ pub(super) fn prepare<'a>(
         labels: labels_identity(&noise, removed, &recipe.eval),
         initialisation: blake3::hash(&tensor_file::to_bytes(&initial, None)?).to_hex().to_string(),
     };
-    let compute = Compute::choose(&recipe.train, layout, device);
+    let compute = Compute::choose(&recipe.train, layout, device)?;
     tracing::info!("the network computes in {compute}");
+    if let Some(advice) = compute.advice(layout, device)? {
+        tracing::info!("{advice}");
+    }
     model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(recipe, &experiment.method, &shape, device)?;

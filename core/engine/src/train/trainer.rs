@@ -284,10 +284,15 @@ impl<'a> Trainer<'a> {
             let inputs = self.data.inputs.layout();
             let precision = self.recipe.train.precision;
             let shorter = if precision == Precision::F32 { "`train.precision = \"bf16\"`, " } else { "" };
+            let at_once = self.recipe.train.micro_batch.map_or(batch, |size| size.min(batch));
+            let in_parts = match at_once / 2 {
+                0 => String::new(),
+                half => format!("`train.micro_batch = {half}` (less memory for more time), "),
+            };
             memory::Need {
                 what: format!("a training step with {batch} samples of {inputs} in {precision}"),
                 remedy: format!(
-                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller images \
+                    "try {in_parts}smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller images \
                      (`images.size`) or a smaller network; the last checkpoint is kept"
                 ),
             }

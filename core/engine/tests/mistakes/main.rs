@@ -84,6 +84,7 @@ impl Workspace {
             progress: ProgressMode::Quiet,
             profile: false,
             image_cache: None,
+            checkpoint_every: std::time::Duration::ZERO,
         };
         let signal = StopSignal::default();
         *STOP.lock().unwrap() = Some(signal.clone());

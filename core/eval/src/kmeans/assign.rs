@@ -6,8 +6,10 @@ use crate::search::Path;
 use crate::space::{Rows, as_slice, margin};
 use tch::{Device, Tensor};
 
-/// Number of values in one block of products: 4 MB.
+/// Number of values in one block of products: 4 MB on a CPU, for its cache. On other devices every block is waited
+/// for, so they are 128 MB.
 const BLOCK: usize = 1 << 20;
+const DEVICE_BLOCK: usize = 1 << 25;
 /// Number of values compared at once.
 const LANES: usize = 16;
 
@@ -34,7 +36,8 @@ impl LloydState<'_> {
             margin: margin(rows.dim),
         };
         let points = self.space.select(samples);
-        let size = (BLOCK / clusters.len()).max(1);
+        let block = if device == Device::Cpu { BLOCK } else { DEVICE_BLOCK };
+        let size = (block / clusters.len()).max(1);
         let blocks = samples.chunks(size).zip((0..).step_by(size)).map(|(block, start)| Block {
             samples: block,
             points: points.narrow(0, start, block.len() as i64),
