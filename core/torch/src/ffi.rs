@@ -19,6 +19,7 @@ unsafe extern "C" {
     pub(crate) fn curricle_autocast_exit(cuda: c_int, was_enabled: bool, was_kind: c_int) -> Failure;
     pub(crate) fn curricle_set_tf32(allowed: bool) -> Failure;
     pub(crate) fn curricle_set_deterministic(wanted: bool) -> Failure;
+    pub(crate) fn curricle_seed(seed: i64) -> Failure;
     pub(crate) fn curricle_pin(tensor: *const C_tensor, pinned: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_take_grad(parameter: *const C_tensor, gradient: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_norm(tensors: List, count: usize, norm: *mut *mut C_tensor) -> Failure;

@@ -94,6 +94,12 @@ char *curricle_set_deterministic(bool wanted) {
   });
 }
 
+// tch's `manual_seed` lets the exception through, which ends the process: after an error on a CUDA device, seeding
+// its generator fails too.
+char *curricle_seed(int64_t seed) {
+  return guarded([&] { at::manual_seed(static_cast<uint64_t>(seed)); });
+}
+
 // tch's `pin_memory` passes a device, and libtorch then warns at every call.
 char *curricle_pin(const at::Tensor *tensor, at::Tensor **pinned) {
   return guarded([&] { *pinned = new at::Tensor(tensor->pin_memory()); });

@@ -46,7 +46,8 @@ impl Trainer<'_> {
     ) -> Result<Vec<(String, Tensor)>> {
         // Dropout and losses that sample use libtorch's generator. It is seeded at every step, so that a
         // resumed epoch draws the same numbers.
-        tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
+        let seed = rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64);
+        during("seeding the random generators", || Ok(curricle_torch::seed(seed)?))?;
         let mut embedded = during("computing embeddings", || Ok(self.embed(samples, info)))?;
         stopwatch.count(Phase::Forward, times);
 
