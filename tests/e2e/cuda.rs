@@ -2,7 +2,7 @@
 //! `CURRICLE_TEST_GPU` is set.
 
 use crate::support::images::{image_recipe, write_images};
-use crate::support::{Printed, Sandbox, run_folder, small_recipe};
+use crate::support::{Printed, Sandbox, counter, run_folder, small_recipe};
 use assert_cmd::assert::Assert;
 
 const METHODS: [(&str, &str); 16] = [
@@ -191,12 +191,6 @@ fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
             assert_eq!(items(&always), items(&fewer), "{loss}, {weights}");
         }
     }
-}
-
-/// One of the counters the stand-in device prints at the end.
-fn counter(printed: &str, name: &str) -> i64 {
-    let found = printed.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
-    found.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{name}` in\n{printed}"))
 }
 
 #[test]

@@ -7,8 +7,8 @@ pub(crate) mod python;
 mod skip;
 pub(crate) mod slurm;
 
-pub(crate) use fakecuda::fakecuda;
-pub(crate) use skip::skip;
+pub(crate) use fakecuda::{counter, fakecuda};
+pub(crate) use skip::{optional, skip};
 
 use assert_cmd::assert::Assert;
 use std::ffi::OsStr;

@@ -86,7 +86,7 @@ fn median(times: &mut [f64]) -> f64 {
 
 /// Gaussian classes on the unit sphere: centres with standard deviation 1, samples around them with 1.5.
 fn classes(samples: i64, classes: i64) -> (Tensor, Vec<i64>) {
-    tch::manual_seed(0);
+    curricle_torch::seed(0).expect("a seed");
     let options = (Kind::Float, Device::Cpu);
     let labels: Vec<i64> = (0..samples).map(|i| i % classes).collect();
     let x = Tensor::randn([classes, DIM], options).index_select(0, &Tensor::from_slice(&labels));

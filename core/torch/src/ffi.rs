@@ -23,6 +23,7 @@ unsafe extern "C" {
     pub(crate) fn curricle_pinned(sizes: *const i64, dimensions: usize, pinned: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_gather(tensors: List, offsets: *const i64, count: usize, buffer: *const C_tensor)
     -> Failure;
+    pub(crate) fn curricle_seed(seed: i64) -> Failure;
     pub(crate) fn curricle_take_grad(parameter: *const C_tensor, gradient: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_norm(tensors: List, count: usize, norm: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_scale(tensors: List, count: usize, factor: *const C_tensor) -> Failure;

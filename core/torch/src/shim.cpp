@@ -147,6 +147,12 @@ char *curricle_gather(at::Tensor *const *tensors, const int64_t *offsets, size_t
   });
 }
 
+// tch's `manual_seed` lets the exception through, which ends the process: after an error on a CUDA device, seeding
+// its generator fails too.
+char *curricle_seed(int64_t seed) {
+  return guarded([&] { at::manual_seed(static_cast<uint64_t>(seed)); });
+}
+
 // Returns the gradient and leaves none, so that the next backward pass does not accumulate into zeros.
 char *curricle_take_grad(at::Tensor *parameter, at::Tensor **gradient) {
   return guarded([&] {

@@ -81,7 +81,7 @@ fn theirs(python: &str, threads: i32) -> Vec<Measured> {
 }
 
 fn ours() -> Vec<Measured> {
-    tch::manual_seed(0);
+    curricle_torch::seed(0).expect("a seed");
     let options = (Kind::Float, Device::Cpu);
     let labels = Tensor::arange(64, (Kind::Int64, Device::Cpu)).floor_divide_scalar(4);
     let ids = Tensor::arange(64, (Kind::Int64, Device::Cpu));

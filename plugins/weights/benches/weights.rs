@@ -22,7 +22,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let value = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|i| arguments.get(i + 1));
     let samples = value("--samples").and_then(|n| n.parse().ok()).unwrap_or(20_000);
-    tch::manual_seed(1);
+    curricle_torch::seed(1).expect("a seed");
     println!("threads: {}\n", tch::get_num_threads());
     let repetitions = value("--repetitions").and_then(|n| n.parse().ok()).unwrap_or(5);
     xi_against_bare_products(samples, 512, repetitions);

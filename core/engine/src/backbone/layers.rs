@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn folding_a_norm_changes_neither_outputs_nor_gradients() {
-        tch::manual_seed(0);
+        curricle_torch::seed(0).unwrap();
         let variables = nn::VarStore::new(Device::Cpu);
         let layer = conv(4, 6, 3).with_stride(2).with_bias();
         let block = Scope::new(variables.root(), false).block(("conv", "norm"), layer, Activation::Silu);

@@ -123,7 +123,7 @@ impl Case {
     }
 
     fn call(&self, loss: &dyn Loss, tensors: &Tensors, seed: i64) -> Result<Tensor, NotPassed> {
-        tch::manual_seed(seed);
+        curricle_torch::seed(seed).map_err(curricle_sdk::Error::from)?;
         let average = loss.needs_ema().then(|| unit(&(self.embeddings.detach() + 0.01)));
         let batch = Batch {
             // Losses that do not take weights are never given any.

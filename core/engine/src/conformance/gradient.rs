@@ -34,7 +34,7 @@ pub(crate) fn agrees_with_finite_differences(subject: &Subject) -> Result<(), No
 
 fn compare(loss: &dyn Loss, case: &Case, outcome: &LossOutcome, index: usize, seed: i64) -> Result<(), NotPassed> {
     let (name, gradient) = &outcome.gradients[index];
-    tch::manual_seed(seed);
+    curricle_torch::seed(seed).map_err(curricle_sdk::Error::from)?;
     let direction = gradient.randn_like();
     let direction = &direction / direction.norm();
     let computed = (gradient * &direction).sum(None).double_value(&[]);

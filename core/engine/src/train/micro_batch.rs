@@ -58,7 +58,7 @@ impl MicroBatches {
         let parts = self.inputs.iter().zip(&self.seeds);
         parts
             .map(|(part, &seed)| {
-                tch::manual_seed(seed);
+                curricle_torch::seed(seed)?;
                 work(part)
             })
             .collect()
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn images() -> Tensor {
-        tch::manual_seed(3);
+        curricle_torch::seed(3).unwrap();
         Tensor::randint(256, [7, 3, 32, 32], (Kind::Uint8, Device::Cpu))
     }
 

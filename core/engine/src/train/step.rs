@@ -51,11 +51,11 @@ impl Trainer<'_> {
         let part_seed = |part| seed(&format!("step, micro-batch {part}"));
         let parts = MicroBatches::split(&samples.inputs, self.recipe.train.micro_batch, part_seed);
         let step_seed = seed("step");
-        tch::manual_seed(step_seed);
+        seed_generators(step_seed)?;
         let mut embedded = during("computing embeddings", || self.embed(samples, parts.as_ref(), info))?;
         if parts.is_some() {
             // The loss draws the same numbers however the batch is split.
-            tch::manual_seed(step_seed);
+            seed_generators(step_seed)?;
         }
         stopwatch.count(Phase::Forward, times);
 
@@ -214,6 +214,10 @@ fn inputs<'a>(batch: &Batch<'a>) -> Vec<(&'static str, &'a Tensor)> {
     inputs.extend(batch.weights.map(|weights| ("weights", weights)));
     inputs.extend(batch.ema_embeddings.map(|embeddings| ("ema_embeddings", embeddings)));
     inputs
+}
+
+fn seed_generators(seed: i64) -> Result<()> {
+    during("seeding the random generators", || Ok(curricle_torch::seed(seed)?))
 }
 
 pub(super) fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T>) -> Result<T> {

@@ -53,7 +53,7 @@ fn features_statistics_and_gradients_are_those_of_pytorch() {
     let run = |train| model.network.forward_t(&wanted["images"], train);
     assert!(close(&run(false), &wanted["eval"]));
     assert_eq!(i64::try_from(tensor(&model, "stem.1.num_batches_tracked")).unwrap(), 1, "evaluation changes nothing");
-    tch::manual_seed(7);
+    curricle_torch::seed(7).unwrap();
     let features = run(true);
     assert!(close(&features, &wanted["train"]), "dropout draws the same numbers");
     (features * Tensor::arange(5, (Kind::Float, Device::Cpu))).sum(Kind::Float).backward();
@@ -66,7 +66,7 @@ fn frozen_batch_norm_stays_in_evaluation_mode_and_is_not_trained() {
     let model = build(&TorchscriptRecipe { frozen_norm: true, ..recipe(golden("net.pt")) }, 32).unwrap();
     let before = tensor(&model, "stem.1.running_mean").copy();
     let images = &wanted()["images"];
-    tch::manual_seed(7);
+    curricle_torch::seed(7).unwrap();
     let (first, second) = (model.network.forward_t(images, true), model.network.forward_t(images, true));
     assert_eq!(before, tensor(&model, "stem.1.running_mean"));
     assert_ne!(first, second, "dropout is active");
@@ -77,7 +77,7 @@ fn frozen_batch_norm_stays_in_evaluation_mode_and_is_not_trained() {
 fn results_do_not_depend_on_how_often_the_module_was_called() {
     let (fresh, used, images) = (net(), net(), wanted().remove("images").unwrap());
     let gradient = |model: &Model| {
-        tch::manual_seed(1);
+        curricle_torch::seed(1).unwrap();
         let loss = model.network.forward_t(&images, true).square().sum(Kind::Float);
         let weight = tensor(model, "stem.0.weight");
         Tensor::run_backward(&[loss], &[&weight], false, false).remove(0)
