@@ -25,7 +25,8 @@ unsafe extern "C" {
 /// half the speed of oneDNN, which libtorch uses for convolutions and this function for products. The two round
 /// differently. Products that autograd records are always libtorch's.
 pub fn mm(a: &Tensor, b: &Tensor) -> Tensor {
-    if !(*ONEDNN_IS_FASTER && is_plain(a) && is_plain(b)) {
+    // oneDNN would copy a transposed left factor first.
+    if !(*ONEDNN_IS_FASTER && is_plain(a) && is_plain(b) && a.is_contiguous()) {
         return a.mm(b);
     }
     // Callers expect the behaviour of tch: a panic with libtorch's message, which `guard` turns into an error.
