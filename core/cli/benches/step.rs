@@ -10,6 +10,9 @@
 //! requested, so that prefetching is not free, and the sides alternate. The peer runs twice: with PyTorch's
 //! defaults, and with channels-last networks and the fused optimiser.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_losses as _;
 use curricle_samplers as _;
 use curricle_weights as _;
@@ -47,6 +50,7 @@ fn main() -> Result<(), Failure> {
     if !drawn.success() {
         return Err("the peer could not draw the images".into());
     }
+    println!("{}", cpu::name());
     for network in networks {
         compare(&python, &network, folder.path(), batches, rounds)?;
     }

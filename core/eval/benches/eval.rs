@@ -12,6 +12,9 @@
 //! `memory` evaluates a set of the size of SOP's test split and prints the peak memory above the
 //! embeddings and the process's initial memory.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -34,6 +37,7 @@ fn main() -> Result<(), Failure> {
     }
     let (x, labels) = classes(SAMPLES, CLASSES);
     let mut peer = std::env::var("PEER_PYTHON").ok().map(|python| Peer::start(&python, &x)).transpose()?;
+    println!("{}", cpu::name());
     println!("{SAMPLES} x {DIM}, {CLASSES} classes, {THREADS} threads, medians of {ROUNDS} rounds");
 
     let options = EvalOptions { recall_at: vec![1, 2, 4, 8, 16, 32], cluster: None };

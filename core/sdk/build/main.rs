@@ -18,5 +18,6 @@ fn main() {
     println!("cargo:rustc-env=CURRICLE_LIBTORCH={}", libtorch::VERSION);
     println!("cargo:libtorch_lib={}", libtorch::lib().display());
     libtorch::compile("src/gradients/with_gradients.cpp", "curricle_sdk_gradients", Some(Path::new("include")));
+    libtorch::compile("src/mm.cpp", "curricle_sdk_mm", None);
     libtorch::compile("src/abi/host/protect.cpp", "curricle_sdk_protect", None);
 }

@@ -5,6 +5,9 @@
 //! Python, and prints the ratios instead; the script says what it needs. `--threads N` sets the
 //! number of threads on both sides, 2 by default.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_sdk::{Batch, ComponentKind, Init, Log, Shape, Tensors, registered};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,6 +51,7 @@ fn compare(python: &str, threads: i32) {
         ours().into_iter().for_each(|m| keep_best(&mut all_ours, m));
         theirs(python, threads).into_iter().for_each(|m| keep_best(&mut all_theirs, m));
     }
+    println!("{}", cpu::name());
     println!("forward and backward at 64 x {DIMENSIONS}, {threads} threads, ms, best of {ROUNDS} rounds");
     println!("{:<14}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}", "loss", "median", "peer", "ratio", "minimum", "peer", "ratio");
     for (name, (median, min)) in &all_ours {

@@ -4,6 +4,7 @@ use super::{Centres, LloydState};
 use crate::parallel;
 use crate::search::Path;
 use crate::space::{Rows, as_slice, margin};
+use curricle_sdk::addmm;
 use tch::{Device, Tensor};
 
 /// Number of values in one block of products: 4 MB on a CPU, for its cache. On other devices every block is waited
@@ -25,7 +26,7 @@ impl LloydState<'_> {
         let values: Vec<f32> = clusters.iter().flat_map(|&c| self.centres.row(c)).copied().collect();
         let centres = Tensor::from_slice(&values).view([-1, rows.dim as i64]).to_device(device);
         let bias: Vec<f32> = clusters.iter().map(|&c| -self.centres.half_norms[c as usize] as f32).collect();
-        let bias = Tensor::from_slice(&bias).view([1, -1]).to_device(device);
+        let bias = Tensor::from_slice(&bias).to_device(device);
 
         let judge = Judge {
             rows,
@@ -66,7 +67,7 @@ struct Block<'a> {
 impl Block<'_> {
     /// `<x, c> - |c|²/2` in f32, `[samples, clusters]`.
     fn closeness(&self) -> Tensor {
-        self.bias.addmm(&self.points, &self.centres)
+        addmm(&self.bias, &self.points, &self.centres)
     }
 }
 
