@@ -154,6 +154,24 @@ fn a_c_library_that_returns_nothing_is_an_error() {
 }
 
 #[test]
+fn a_library_that_ends_the_process_is_named() {
+    let sandbox = Sandbox::new();
+    for (fault, words) in [
+        ("EXIT_WHEN_LOADED", "plugin `libraw-EXIT_WHEN_LOADED.so` ended the process"),
+        ("EXIT_IN_VISIT", "plugin `libraw-EXIT_IN_VISIT.so` ended the process"),
+        ("EXIT_IN_DESTROY", "a plugin ended the process"),
+    ] {
+        let assert = run(&sandbox, &raw(fault), &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
+        fails_with(&assert, 1, &[words]);
+    }
+    // A crash has no exit code.
+    let library = raw("CRASH_IN_VISIT");
+    let crashed = sandbox.curricle(["plugin", "list", text(&library)]).assert().interrupted();
+    let shown = flat(&crashed);
+    assert!(shown.contains("plugin `libraw-CRASH_IN_VISIT.so` aborted"), "{shown}");
+}
+
+#[test]
 fn misbehaving_losses_end_the_run_with_an_error() {
     let library = rust_plugin("tests/fixtures/hostile", "hostile");
     let sandbox = Sandbox::new();
