@@ -65,7 +65,8 @@ struct ClassMeans : curricle::Weights {
 
   std::optional<at::Tensor> weigh_batch(const curricle::Batch &batch, curricle::Log &log) const {
     at::Tensor means = batch.tensors.get("means"), x = batch.embeddings.to(means.scalar_type());
-    at::Tensor agreement = (x * means.index_select(0, batch.labels)).sum(1);
+    at::Tensor own = means.index_select(0, batch.labels);
+    at::Tensor agreement = (x * (own / own.norm(2, {1}, true).clamp_min(1e-12))).sum(1);
     means.mul_(0.9).index_add_(0, batch.labels, x * 0.1);
     log.per_sample("agreement", agreement);
     if (batch.info.epoch == 0) return std::nullopt;

@@ -82,7 +82,7 @@ impl TeacherMemory {
     }
 }
 
-/// Weighs samples by their similarity to a moving average of their class.
+/// Weighs samples by their cosine similarity to a moving average of their class.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ClassMeans {}
@@ -95,7 +95,9 @@ impl WeightScheme for ClassMeans {
     fn weigh_batch(&self, batch: &Batch, log: &mut Log) -> Result<Option<Tensor>> {
         let means = batch.tensors.get("means");
         let x = batch.embeddings.to_kind(means.kind());
-        let agreement = (&x * means.index_select(0, batch.labels)).sum_dim_intlist(1, false, means.kind());
+        let own = means.index_select(0, batch.labels);
+        let own = &own / own.norm_scalaropt_dim(2.0, [1], true).clamp_min(1e-12);
+        let agreement = (&x * own).sum_dim_intlist(1, false, means.kind());
         let _ = means.shallow_clone().g_mul_scalar_(0.9).f_index_add_(0, batch.labels, &(x * 0.1))?;
         log.per_sample("agreement", &agreement);
         Ok((batch.info.epoch > 0).then(|| agreement.clamp(0.1, 1.0)))

@@ -55,7 +55,7 @@ impl Loss for Faulty {
             "sparse" => return Ok(loss.unsqueeze(0).to_sparse_sparse_dim(1)),
             "early" => {
                 let loss = x.matmul(&seen.tr()).mean(Kind::Float);
-                tch::no_grad(|| seen.shallow_clone().index_copy_(0, batch.ids, x));
+                let _ = tch::no_grad(|| seen.shallow_clone().index_copy_(0, batch.ids, x));
                 return Ok(loss);
             }
             "complex_log" => log.scalar("x", || loss.detach().to_kind(Kind::ComplexFloat)),

@@ -81,7 +81,8 @@ mod tests {
     fn fields_that_the_other_side_lacks_are_zero_and_those_it_has_more_are_ignored() {
         // SAFETY: all bytes 0 is a valid record.
         let mut table: LossTable = unsafe { std::mem::zeroed() };
-        (table.size, table.advice) = (16, Some(never));
+        table.size = 16;
+        table.advice = Some(never);
         // SAFETY: the record is valid, and larger than it says.
         let read_back = unsafe { read(&raw const table) }.unwrap();
         assert!(read_back.advice.is_none(), "beyond the size that the record states");
