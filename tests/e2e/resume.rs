@@ -1,5 +1,6 @@
 //! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
+use crate::support::plugins::{cpp_example, rust_plugin};
 use crate::support::{Sandbox, find_extension, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::path::Path;
 use std::process::{Child, Command};
@@ -102,6 +103,44 @@ fn a_run_in_bf16_or_f16_resumes_exactly() {
         sandbox.curricle(RUN).assert().success();
         assert_eq!(finished(&sandbox.path("runs")), wanted, "{precision}");
     }
+}
+
+/// State in every place that a plugin can have it: learnable and other tensors of a loss, tensors of a weight scheme,
+/// weights of every step, numbers per sample, a teacher.
+#[test]
+fn a_run_with_the_memory_of_a_plugin_resumes_exactly() {
+    let libraries = [
+        ("", rust_plugin("examples/teacher-memory", "teacher_memory")),
+        ("_cpp", cpp_example("teacher-memory-cpp", "teacher_memory_cpp")),
+    ];
+    let wanted = libraries.map(|(language, library)| {
+        let recipe = small_recipe(&format!("teacher_memory{language}"), &format!("class_means{language}"));
+        let recipe = recipe.replace("[train]", "[train]\nema = 0.9");
+        let run: Vec<_> = RUN.into_iter().chain(["--plugin", library.to_str().unwrap()]).collect();
+        let start = || {
+            let sandbox = Sandbox::new();
+            sandbox.write("small.toml", &recipe);
+            sandbox
+        };
+        let whole = start();
+        whole.curricle(run.iter().copied()).assert().success();
+        let wanted = finished(&whole.path("runs"));
+        for (name, lines) in [("KILL", wanted.metrics.len() / 3), ("TERM", wanted.metrics.len() / 2)] {
+            let sandbox = start();
+            let mut child = sandbox.start(run.iter().copied());
+            wait_for_lines(&sandbox, &mut child, lines);
+            signal(&child, name);
+            assert!(!child.wait().unwrap().success(), "SIG{name} came too late");
+            sandbox.curricle(run.iter().copied()).assert().success();
+            assert_eq!(finished(&sandbox.path("runs")), wanted, "SIG{name}, `teacher_memory{language}`");
+        }
+        wanted
+    });
+    let header = wanted[0].samples.lines().next().unwrap();
+    assert!(header.contains("agreement") && header.contains("loss_nearest_negative"), "{header}");
+    assert!(wanted[0].metrics.iter().any(|line| line.contains("weights/auroc")), "the weights of steps are evaluated");
+    assert_eq!(wanted[0].model, wanted[1].model, "Rust and C++ give the same bits");
+    assert_eq!(wanted[0].samples, wanted[1].samples, "Rust and C++ give the same bits");
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl Case {
     pub(super) fn with_memory(self, loss: &dyn Loss) -> Result<Self, NotPassed> {
         for number in [100, 101] {
             let mut other = Self::usual(loss, number)?;
-            other.ids = &other.ids + (20 * (number as i64 - 99));
+            // Other samples than those of the usual batch, and below `SAMPLES`.
+            other.ids = &other.ids + 15 * (number as i64 - 99);
             let _ = other.call(loss, &self.tensors, 0)?;
             let info = StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() };
             call(Running::as_noted(), &[], || tch::no_grad(|| loss.after_step(&self.tensors, &info)))?;

@@ -69,7 +69,7 @@ impl Trainer<'_> {
         // The backward pass may contain code of the loss.
         let backward =
             call(running(ComponentKind::Loss, name), &[], || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?));
-        backward.map_err(named(ComponentKind::Loss, name))?;
+        backward.map_err(|error| named(ComponentKind::Loss, name)(changed_too_early(error)))?;
         if let Some(parts) = &parts {
             during("computing gradients", || match curricle_torch::take_gradient(&embedded.embeddings)? {
                 Some(derivative) => parts.backward(&self.model, &derivative),
@@ -188,6 +188,19 @@ impl Trainer<'_> {
             Some(ema) => during("averaging the network", || ema.update(self.optimizer.steps())),
             None => Ok(()),
         }
+    }
+}
+
+/// Replaces libtorch's advice about a tensor that changed between the forward and the backward pass, which is for Python.
+fn changed_too_early(error: curricle_sdk::Error) -> curricle_sdk::Error {
+    match error {
+        curricle_sdk::Error::Torch(message) if message.contains("modified by an inplace operation") => {
+            let (what, _) = message.split_once(" Hint:").unwrap_or((&message, ""));
+            curricle_sdk::Error::Torch(format!(
+                "{what} A tensor changed after the loss used it; let the loss use a copy"
+            ))
+        }
+        other => other,
     }
 }
 
