@@ -73,7 +73,8 @@ fn network(images: ImageSurvey) -> String {
     if side < 96 {
         return SMALL.replace("SIZE", &if side < 48 { 32 } else { 64 }.to_string());
     }
-    PHOTOGRAPHS.replace("SIZE", &if side < 192 { 128 } else { 224 }.to_string())
+    let large = "224\nshrink = 256            # decodes large photographs faster";
+    PHOTOGRAPHS.replace("SIZE", if side < 192 { "128" } else { large })
 }
 
 const FEATURES: &str = "\
@@ -94,7 +95,6 @@ name = \"conv4\"
 const PHOTOGRAPHS: &str = "\
 [images]
 size = SIZE
-shrink = 256            # decodes large photographs faster
 flip = 0.5
 
 [backbone]
@@ -109,7 +109,7 @@ const REST: &str = "\
 [loss]
 name = \"ms\"             # `curricle list loss`
 
-# If some labels may be wrong, let the training decide how much each sample counts:
+# If some labels may be wrong, use these two tables instead, so that training decides how much each sample counts:
 # [loss]
 # name = \"bspml\"
 # [weights]
