@@ -142,7 +142,7 @@ impl Trainer<'_> {
         let checked = value.and_then(|loss| {
             if self.optimizer.has_gradients() {
                 return Err(curricle_sdk::Error::other(
-                    "ran a backward pass of its own, which left gradients in the parameters; return the loss instead",
+                    "ran its own backward pass, which left gradients in the parameters; return the loss instead",
                 ));
             }
             check_log(&log)?;
