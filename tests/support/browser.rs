@@ -188,8 +188,10 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        self.process.kill().unwrap_or(());
-        self.process.wait().map_or((), |_| ());
+        // If it has ended already, there is nothing to do.
+        if self.process.kill().is_ok() {
+            let _ = self.process.wait();
+        }
     }
 }
 

@@ -220,16 +220,17 @@ struct AuditFiles<'a> {
 }
 
 /// Which network judged the labels, and how far it can be relied on.
-fn network_line(audit: &Audit, network: &BackboneRecipe) -> String {
+fn network_line(audit: &Audit, AuditFiles { network, data, .. }: &AuditFiles) -> String {
     let name = network.name();
     let agreeing = 100.0 * audit.agreement();
     let basis = match (network.weights(), network) {
         (Some(file), _) => format!("`{name}` with the weights of `{}`", file.display()),
         (None, BackboneRecipe::Linear | BackboneRecipe::Mlp { .. }) => format!("`{name}` on precomputed features"),
         (None, BackboneRecipe::Torchscript(_)) => format!("`{name}`"),
+        (None, _) if matches!(data, DataRecipe::Strokes(_)) => format!("`{name}`, trained from scratch"),
         (None, _) => format!(
-            "`{name}`, trained from scratch on these images alone: enough for drawings and symbols, but on photographs \
-             it finds few of the wrong labels; pass pretrained weights with `--weights`"
+            "`{name}`, trained from scratch on these images alone: enough for drawings and symbols, but unreliable on \
+             photographs; there, use pretrained weights (`--weights` with `--images`)"
         ),
     };
     let doubt = if agreeing < 50.0 { "; it hardly knows these classes, so take the suspects as hints" } else { "" };
@@ -349,7 +350,7 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
         ))?;
         output::note(&format!("to use them in a recipe: {}", recipe_line(path, cleaned, written.data)));
     }
-    output::note(&network_line(audit, written.network));
+    output::note(&network_line(audit, written));
     let shown = if count > limit { format!(" (the first {limit})") } else { String::new() };
     output::note(&format!("gallery{shown}: {}", written.gallery.display()));
     output::note(&format!("all samples with all values: {}", written.table.display()));
