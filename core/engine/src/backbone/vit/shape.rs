@@ -44,10 +44,11 @@ pub(super) fn named(network: &str) -> (i64, i64) {
     NETWORKS.into_iter().find(|(name, ..)| *name == network).map_or((16, 384), |(_, patch, width)| (patch, width))
 }
 
-/// The network that these tensors belong to, and the settings by which it differs from the one of that name.
-pub(in crate::backbone) fn recognise(
-    tensors: &TensorSizes,
-) -> Result<(&'static str, Vec<(&'static str, i64)>), String> {
+/// A network's name, and the settings by which it differs from the network of that name.
+type NamedShape = (&'static str, Vec<(&'static str, i64)>);
+
+/// The network that these tensors belong to.
+pub(in crate::backbone) fn recognise(tensors: &TensorSizes) -> Result<NamedShape, String> {
     let size = tensors.get("patch_embed.proj.weight").map(Vec::as_slice);
     let Some(&[width, _, patch, _]) = size else { return Err("`patch_embed.proj.weight` is not a convolution".into()) };
     let named = NETWORKS.into_iter().find(|(_, p, w)| (*p, *w) == (patch, width)).unwrap_or(NETWORKS[0]);

@@ -152,7 +152,8 @@ fn read(path: &Path, bytes: &[u8]) -> Result<FileContents, String> {
             path.display()
         );
         let tensors = torchscript(path).map_err(|e| {
-            format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
+            let reason = first_line(&e.to_string()).to_string();
+            format!("is incomplete, or an archive without tensors; download or save it again: {reason}")
         })?;
         Ok(FileContents { tensors, objects: Vec::new() })
     } else if is_safetensors(bytes) {
