@@ -61,12 +61,12 @@ impl Browser {
             }
         });
         let mut browser = Self { process, commands, messages, sent: 0, session: None, profile };
-        let tab = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached = browser.call("Target.attachToTarget", json!({ "targetId": tab["targetId"], "flatten": true }));
+        let tab = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        let attached = browser.call("Target.attachToTarget", &json!({ "targetId": tab["targetId"], "flatten": true }));
         let folder = browser.downloads();
-        browser.call("Browser.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": folder }));
+        browser.call("Browser.setDownloadBehavior", &json!({ "behavior": "allow", "downloadPath": folder }));
         browser.session = attached["sessionId"].as_str().map(str::to_string);
-        browser.call("Page.enable", json!({}));
+        browser.call("Page.enable", &json!({}));
         browser
     }
 
@@ -80,13 +80,13 @@ impl Browser {
         let address = format!("file://{}", file.display());
         // The old page would answer for the new one otherwise.
         self.value("window.leaving = true");
-        self.call("Page.navigate", json!({ "url": address }));
+        self.call("Page.navigate", &json!({ "url": address }));
         self.wait_for("!window.leaving && document.readyState === 'complete'");
     }
 
     /// Turns JavaScript on or off for pages opened from now on.
     pub(crate) fn set_scripts(&mut self, on: bool) {
-        self.call("Emulation.setScriptExecutionDisabled", json!({ "value": !on }));
+        self.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !on }));
     }
 
     /// The value of a JavaScript expression on the page.
@@ -94,7 +94,7 @@ impl Browser {
     /// # Panics
     /// If it throws.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let answer = self.call("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        let answer = self.call("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
         assert!(answer["exceptionDetails"].is_null(), "`{expression}`: {answer:#}");
         answer["result"]["value"].clone()
     }
@@ -123,7 +123,7 @@ impl Browser {
         ));
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", event);
+            self.call("Input.dispatchMouseEvent", &event);
         }
     }
 
@@ -138,15 +138,15 @@ impl Browser {
         for kind in [if text.is_empty() { "rawKeyDown" } else { "keyDown" }, "keyUp"] {
             let text = if kind == "keyUp" { "" } else { text };
             let event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code, "text": text });
-            self.call("Input.dispatchKeyEvent", event);
+            self.call("Input.dispatchKeyEvent", &event);
         }
     }
 
     /// Chooses a file in a file input.
     pub(crate) fn choose_file(&mut self, selector: &str, file: &Path) {
         let expression = format!("document.querySelector({})", json!(selector));
-        let found = self.call("Runtime.evaluate", json!({ "expression": expression }));
-        self.call("DOM.setFileInputFiles", json!({ "files": [file], "objectId": found["result"]["objectId"] }));
+        let found = self.call("Runtime.evaluate", &json!({ "expression": expression }));
+        self.call("DOM.setFileInputFiles", &json!({ "files": [file], "objectId": found["result"]["objectId"] }));
     }
 
     /// A downloaded file, once it is complete.
@@ -161,13 +161,13 @@ impl Browser {
     }
 
     /// Sends a command and waits for its answer. Questions of the page are answered with yes.
-    fn call(&mut self, method: &str, parameters: Value) -> Value {
+    fn call(&mut self, method: &str, parameters: &Value) -> Value {
         let id = self.send(method, parameters);
         loop {
             let message =
                 self.messages.recv_timeout(TIME_LIMIT).unwrap_or_else(|e| panic!("no answer to `{method}`: {e}"));
             if message["method"] == "Page.javascriptDialogOpening" {
-                self.send("Page.handleJavaScriptDialog", json!({ "accept": true }));
+                self.send("Page.handleJavaScriptDialog", &json!({ "accept": true }));
             } else if message["id"] == id {
                 assert!(message["error"].is_null(), "`{method}`: {}", message["error"]);
                 return message["result"].clone();
@@ -175,7 +175,7 @@ impl Browser {
         }
     }
 
-    fn send(&mut self, method: &str, parameters: Value) -> u64 {
+    fn send(&mut self, method: &str, parameters: &Value) -> u64 {
         self.sent += 1;
         let mut message = json!({ "id": self.sent, "method": method, "params": parameters });
         if let Some(session) = &self.session {
