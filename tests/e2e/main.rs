@@ -7,6 +7,7 @@
 mod support;
 
 mod audit;
+mod audit_page;
 mod backbones;
 mod bench;
 mod cuda;

@@ -1,5 +1,6 @@
 //! Helpers of the end-to-end tests: run the built program in a temporary folder.
 
+pub(crate) mod browser;
 mod fakecuda;
 pub(crate) mod images;
 pub(crate) mod plugins;

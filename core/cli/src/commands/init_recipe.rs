@@ -1,5 +1,6 @@
 //! The recipe that `curricle init` writes.
 
+use crate::output;
 use curricle_engine::data::{ImageSurvey, Survey};
 use std::path::PathBuf;
 
@@ -59,7 +60,12 @@ pub(super) fn found(survey: &Survey) -> String {
     let split = |split: &curricle_engine::data::SplitReport| {
         let (smallest, largest) = (split.smallest_class, split.largest_class);
         let each = if smallest == largest { smallest.to_string() } else { format!("{smallest} to {largest}") };
-        format!("{}: {} classes, {} samples ({each} per class)", split.split, split.classes, split.samples)
+        let classes = output::counted(split.classes, "class", "classes");
+        format!(
+            "{}: {classes}, {} ({each} per class)",
+            split.split,
+            output::counted(split.samples, "sample", "samples")
+        )
     };
     let splits: Vec<_> = survey.splits.iter().map(split).collect();
     let images = survey.images.map_or("features".to_string(), |ImageSurvey { width, height, grey }| {

@@ -3,10 +3,12 @@
 //! A finished run provides embeddings and, from its weight scheme, a weight for every training sample.
 //! `weights` reads the weights of the run, or computes them if it has none; `neighbours` lets the
 //! nearest trusted samples vote; `evidence` combines both into one number and a ranking. The output is
-//! a CSV file (`table`), an HTML page (`gallery`) and labels for the next run (`cleaned`); `known`
-//! scores the findings where the wrong labels are known.
+//! a CSV file (`table`), an HTML page (`gallery`) on which a person can decide (`deciding`, `decisions`), and
+//! labels for the next run (`cleaned`); `known` scores the findings where the wrong labels are known.
 
 mod cleaned;
+mod deciding;
+mod decisions;
 mod evidence;
 mod gallery;
 mod known;
@@ -16,6 +18,7 @@ mod table;
 mod weights;
 
 pub use cleaned::{Cleaned, Policy, UnsureSuspects};
+pub use decisions::{Decision, Decisions};
 pub use evidence::{ClassCount, Confusion, Evidence};
 pub use known::GroundTruthScores;
 pub use weights::WeightSource;
@@ -23,6 +26,7 @@ pub use weights::WeightSource;
 use crate::data::noise::NoisySplit;
 use crate::data::{Inputs, Split};
 use crate::device::{self, DeviceChoice};
+use crate::progress::{Bar, ProgressMode};
 use crate::run::FinishedRun;
 use crate::{Error, Result};
 use curricle_sdk::guard;
@@ -40,6 +44,8 @@ pub struct AuditOptions {
     pub device: DeviceChoice,
     /// Threads of libtorch; all physical cores by default.
     pub threads: Option<usize>,
+    /// How the progress of computing embeddings is shown.
+    pub progress: ProgressMode,
 }
 
 /// The findings of an audit.
@@ -77,7 +83,13 @@ impl Audit {
         let recipe = &run.experiment.recipe;
         let inputs = guard(|| Ok(training.split.inputs.to_device(device)))
             .map_err(|source| Error::Torch { during: "moving the training set", source })?;
-        let embeddings = run.model(device)?.embed(&inputs, recipe.eval.batch_size)?;
+        let bar = Bar::new(options.progress, "computing embeddings", inputs.len() as u64);
+        let mut before = 0;
+        let embeddings = run.model(device)?.embed_with(&inputs, recipe.eval.batch_size, |done, _| {
+            bar.advance_by((done - before) as u64);
+            before = done;
+        })?;
+        drop(bar);
         let weights = weights::of_run(run, &training.split, &embeddings, &options.scheme)?;
         let title = run.folder.path().display().to_string();
         Self::new(training, &originals, &embeddings, weights, options.neighbours, title)
@@ -114,6 +126,11 @@ impl Audit {
         &self.ranked[..count]
     }
 
+    /// Share of the samples whose label gets the most votes. If it is low, the network hardly distinguishes the classes.
+    pub fn agreement(&self) -> f64 {
+        self.ranked.iter().filter(|e| e.proposed == e.label).count() as f64 / self.ranked.len().max(1) as f64
+    }
+
     /// The name of a class.
     pub fn class(&self, class: i64) -> &str {
         usize::try_from(class).ok().and_then(|class| self.class_names.get(class)).map_or("", String::as_str)
@@ -139,9 +156,9 @@ impl Audit {
         gallery::write(path, self, limit)
     }
 
-    /// The labels after applying a policy to the suspects.
-    pub fn cleaned(&self, policy: &Policy) -> Cleaned {
-        Cleaned::new(self, policy)
+    /// The labels after applying a person's decisions, and a policy to the other suspects.
+    pub fn cleaned(&self, policy: &Policy, decisions: Option<&Decisions>) -> Cleaned {
+        Cleaned::new(self, policy, decisions)
     }
 
     fn inputs(&self) -> &Inputs {

@@ -12,6 +12,7 @@ mod mlp;
 mod mobilenet_v2;
 mod network;
 mod normalise;
+mod recognise;
 mod resnet;
 mod squeezenet1_1;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use compute::Compute;
 pub(crate) use groups::{layer_decay, parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
 pub(crate) use network::{ImageSize, image_size};
+pub use recognise::RecognisedNetwork;
 pub(crate) use torchscript::script_hash;
 pub(crate) use weights::pytorch_tensors;
 
@@ -284,8 +286,13 @@ impl Model {
 
     /// Precomputes the embedding layer's inputs for all samples. Used as inputs, they skip the backbone. Only
     /// valid while the backbone is frozen.
-    pub(crate) fn precompute(&self, inputs: &Inputs, batch_size: Option<i64>) -> Result<Inputs> {
-        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
+    pub(crate) fn precompute(
+        &self,
+        inputs: &Inputs,
+        batch_size: Option<i64>,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Inputs> {
+        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), progress).map(Inputs::Features)
     }
 
     fn evaluated(

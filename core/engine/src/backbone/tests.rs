@@ -246,7 +246,7 @@ fn precomputed_features_give_the_same_embeddings() {
     let recipe = BackboneRecipe::MobilenetV2(VisionRecipe::default());
     let model = model(&recipe, LAYOUT);
     let images = Inputs::Images(pixels());
-    let features = model.precompute(&images, Some(1)).unwrap();
+    let features = model.precompute(&images, Some(1), |_, _| ()).unwrap();
     assert_eq!(features.layout(), Layout::Features { size: 1280 });
     let (a, b) = (model.embed(&features, Some(2)).unwrap(), model.embed(&images, Some(2)).unwrap());
     assert!((a - b).abs().max().double_value(&[]) < 1e-6);

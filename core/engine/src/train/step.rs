@@ -164,7 +164,7 @@ impl Trainer<'_> {
             let own_leaf = batch.embeddings.is_leaf() && batch.embeddings.grad().defined();
             if self.optimizer.has_gradients() || own_leaf {
                 return Err(curricle_sdk::Error::other(
-                    "ran a backward pass of its own, which left gradients in the parameters; return the loss instead",
+                    "ran its own backward pass, which left gradients in the parameters; return the loss instead",
                 ));
             }
             check_log(&log)?;

@@ -113,7 +113,7 @@ fn mistakes_of_losses_are_named_at_once() {
         ("proxies_only", "returned a loss that does not depend on the embeddings"),
         ("in_place", "changed its input `embeddings` in place"),
         ("proxies_in_place", "changed its input `proxies` in place"),
-        ("backward", "ran a backward pass of its own"),
+        ("backward", "ran its own backward pass"),
         ("state", "wrote values with a gradient into its tensor `seen`"),
         ("resize", "and changed it to Float [3, 3]"),
         ("sparse", "must return a dense tensor"),
