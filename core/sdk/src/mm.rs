@@ -84,8 +84,12 @@ mod tests {
     use super::*;
     use crate::guard;
 
+    /// Numbers that look random, without a generator.
     fn random(rows: i64, columns: i64) -> Tensor {
-        Tensor::randn([rows, columns], (Kind::Float, Device::Cpu))
+        (Tensor::arange(rows * columns, (Kind::Double, Device::Cpu)).square() * 0.7)
+            .sin()
+            .to_kind(Kind::Float)
+            .view([rows, columns])
     }
 
     /// The largest difference from the product in f64, relative to the size of its sums.
@@ -96,7 +100,6 @@ mod tests {
 
     #[test]
     fn products_of_any_layout_agree_with_libtorch() {
-        tch::manual_seed(0);
         for (n, k, m) in [(64, 512, 64), (64, 100, 512), (1, 7, 3), (3, 1, 5), (130, 33, 257)] {
             let (a, b) = (random(n, k), random(k, m));
             let (at, bt) = (random(k, n), random(m, k));

@@ -229,7 +229,7 @@ fn inputs<'a>(batch: &Batch<'a>) -> Vec<(&'static str, &'a Tensor)> {
     inputs
 }
 
-fn seed_generators(seed: i64) -> Result<()> {
+pub(super) fn seed_generators(seed: i64) -> Result<()> {
     during("seeding the random generators", || Ok(curricle_torch::seed(seed)?))
 }
 

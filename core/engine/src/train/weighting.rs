@@ -4,6 +4,7 @@ use super::components::{Components, named};
 use super::declared::check_declared;
 use super::noise_report::NoiseReport;
 use super::sample_columns::{LOSS_COLUMNS, SampleColumns, check_column_name};
+use super::step::seed_generators;
 use crate::Result;
 use crate::call::call;
 use crate::last_words::running;
@@ -110,7 +111,7 @@ pub(crate) fn update(
         ..Round::new(labels, weights.values(), &components.weights_tensors.tensors, loss)
     };
     // For schemes that draw from libtorch's generator.
-    tch::manual_seed(rng::seed_for(recipe.seed, "weights", round.round, 0));
+    seed_generators(rng::seed_for(recipe.seed, "weights", round.round, 0))?;
     let mut lent: Vec<(&str, &Tensor)> = embeddings.map(|x| ("embeddings", x)).into_iter().collect();
     lent.extend(ema_embeddings.map(|x| ("ema_embeddings", x)));
     let name = &recipe.weights.name;
