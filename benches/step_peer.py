@@ -1,7 +1,7 @@
 """The PyTorch side of `cargo bench -p curricle --bench step`; needs torch, torchvision, pytorch-metric-learning, Pillow.
 
 `draw FOLDER` generates JPEG images of 500 x 375 pixels below FOLDER/images, one folder per class.
-`train FOLDER NETWORK BATCHES THREADS plain|tuned` waits for lines on standard input; for each it trains an
+`train FOLDER NETWORK BATCHES THREADS plain|tuned [DEVICE]` waits for lines on standard input; for each it trains an
 epoch of BATCHES batches of 32 and prints the seconds. `tuned` uses channels-last networks and the fused optimiser.
 """
 
@@ -30,7 +30,7 @@ def draw(folder):
             Image.fromarray(pixels).save(target / f"{sample}.jpg", quality=90)
 
 
-def train(folder, network, batches, threads, how):
+def train(folder, network, batches, threads, how, device="cpu"):
     import torch
     import torchvision
     from PIL import Image
@@ -75,17 +75,19 @@ def train(folder, network, batches, threads, how):
     else:
         # No dropout, as in curricle.
         model.classifier = torch.nn.Linear(model.last_channel, 128)
+    model = model.to(device)
     if tuned:
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True if tuned else None)
     miner, loss_of = miners.MultiSimilarityMiner(), losses.MultiSimilarityLoss(alpha=2, beta=50, base=0.5)
     loader = torch.utils.data.DataLoader(
-        Images(), batch_sampler=Batches(), num_workers=threads, persistent_workers=True
+        Images(), batch_sampler=Batches(), num_workers=threads, persistent_workers=True, pin_memory=device != "cpu"
     )
 
     def epoch():
         total = 0.0
         for images, target in loader:
+            images, target = images.to(device, non_blocking=True), target.to(device, non_blocking=True)
             if tuned:
                 images = images.contiguous(memory_format=torch.channels_last)
             embeddings = torch.nn.functional.normalize(model(images))
@@ -105,4 +107,4 @@ def train(folder, network, batches, threads, how):
 if sys.argv[1] == "draw":
     draw(pathlib.Path(sys.argv[2]))
 else:
-    train(pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])
+    train(pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), *sys.argv[6:])

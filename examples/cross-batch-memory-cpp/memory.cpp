@@ -40,6 +40,9 @@ struct CrossBatchMemory : curricle::Loss {
            curricle::weighted_mean(repel, active(repel, negative));
   }
 
+  // The memory is a constant, though it holds the current batch too.
+  bool gradient_is_exact() const { return false; }
+
   // Writes the batch over the oldest rows, in place and without gradients: that is all it takes to be checkpointed.
   void remember(const curricle::Batch &batch) const {
     if (batch.size() > size)

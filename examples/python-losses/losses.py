@@ -74,7 +74,7 @@ class CentredContrastive(torch.nn.Module):
     ):
         super().__init__()
         self.pos_margin, self.neg_margin, self.momentum = pos_margin, neg_margin, momentum
-        # A buffer, so that curricle saves it and a resumed run goes on with it.
+        # A buffer, so that curricle saves it and a resumed run continues with it.
         self.register_buffer("mean", torch.zeros(embedding_size))
 
     def forward(self, embeddings, labels, weights, ids):

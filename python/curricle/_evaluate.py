@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -49,7 +50,9 @@ def evaluate(
         command += [] if cluster else ["--no-cluster"]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ValueError(done.stderr.replace(str(path), "embeddings").strip())
+        # One line, without the marks of a terminal message.
+        message = re.sub(r"\n\s*│\s*", " ", done.stderr.replace(str(path), "embeddings")).strip()
+        raise ValueError(message.removeprefix("× "))
     return flat(json.loads(done.stdout))
 
 

@@ -4,7 +4,7 @@ use crate::support::{Printed, Sandbox, run_folder, small_recipe};
 use std::collections::HashMap;
 
 /// A recipe that learns enough in a few seconds to find most wrong labels.
-fn recipe(loss: &str, weights: &str) -> String {
+pub(crate) fn recipe(loss: &str, weights: &str) -> String {
     small_recipe(loss, weights)
         .replace("classes = 12\nper_class = 10", "classes = 16\nper_class = 20\njitter = 0.5")
         .replace("width = 4", "width = 8")
@@ -13,7 +13,7 @@ fn recipe(loss: &str, weights: &str) -> String {
 }
 
 /// A sandbox with a finished run, and the run's folder relative to it.
-fn finished(loss: &str, weights: &str) -> (Sandbox, String) {
+pub(crate) fn finished(loss: &str, weights: &str) -> (Sandbox, String) {
     let sandbox = Sandbox::new();
     sandbox.write("noisy.toml", recipe(loss, weights));
     sandbox.curricle(["run", "noisy.toml"]).assert().success();
@@ -23,7 +23,7 @@ fn finished(loss: &str, weights: &str) -> (Sandbox, String) {
 }
 
 /// The rows of a CSV file without quotes, by title.
-fn rows(text: &str) -> Vec<HashMap<&str, &str>> {
+pub(crate) fn rows(text: &str) -> Vec<HashMap<&str, &str>> {
     let mut lines = text.lines();
     let titles: Vec<_> = lines.next().unwrap().split(',').collect();
     lines.map(|line| titles.iter().copied().zip(line.split(',')).collect()).collect()
@@ -70,7 +70,7 @@ fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
     .unwrap_or_else(|e| panic!("{e}"));
     let count = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).count();
     assert_eq!(count("article"), suspects.len());
-    assert_eq!(count("script"), 0);
+    assert!(document.descendants().all(|node| node.attribute("src").is_none_or(|from| from.starts_with("data:"))));
     let links: Vec<_> = document.descendants().filter_map(|node| node.attribute("href")).collect();
     let ids: Vec<_> = document.descendants().filter_map(|node| node.attribute("id")).collect();
     for link in links {

@@ -2,7 +2,7 @@
 //! `CURRICLE_TEST_GPU` is set.
 
 use crate::support::images::{image_recipe, write_images};
-use crate::support::{Printed, Sandbox, run_folder, small_recipe};
+use crate::support::{Printed, Sandbox, counter, run_folder, small_recipe};
 use assert_cmd::assert::Assert;
 
 const METHODS: [(&str, &str); 16] = [
@@ -193,12 +193,6 @@ fn every_method_trains_in_bf16_and_synchronises_once_per_logged_step() {
     }
 }
 
-/// One of the counters the stand-in device prints at the end.
-fn counter(printed: &str, name: &str) -> i64 {
-    let found = printed.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
-    found.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{name}` in\n{printed}"))
-}
-
 #[test]
 fn a_step_reads_nothing_back_except_what_is_logged() {
     let sandbox = Sandbox::new();
@@ -249,4 +243,39 @@ fn images_reach_the_device_without_synchronisation() {
     assert!(more("h2d_copies") >= 4, "{three}");
     let logged = more("d2h_copies");
     assert!(more("syncs") <= logged + 2, "{} waits for {logged} numbers read back", more("syncs"));
+}
+
+#[test]
+fn the_memory_format_and_advice_depend_on_the_card() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", small_recipe("ms", "uniform"));
+    let log = |out: &str, card: &[(&str, &str)], sets: &[&str]| {
+        let mut args = vec!["run", "small.toml", "--device", "cuda", "--set", "train.epochs=1", "--out", out];
+        sets.iter().for_each(|set| args.extend(["--set", set]));
+        on_fakecuda(&sandbox, &args).envs(card.iter().copied()).assert().success();
+        std::fs::read_to_string(run_folder(&sandbox.path(out)).join("log.txt")).unwrap()
+    };
+    let (ampere, turing) = (log("ampere", &[], &[]), log("turing", &[("FAKECUDA_TURING", "1")], &[]));
+    assert!(ampere.contains("f32, channels last") && ampere.contains("`train.precision = \"bf16\"`"), "{ampere}");
+    assert!(turing.contains("f32, channels first") && !turing.contains("bf16"), "{turing}");
+    let exact = log("exact", &[], &["train.tf32=false"]);
+    assert!(exact.contains("f32, channels first"), "{exact}");
+    let short = log("short", &[("FAKECUDA_TURING", "1")], &["train.precision=f16"]);
+    assert!(short.contains("f16, channels last") && !short.contains("bf16"), "{short}");
+}
+
+#[test]
+fn a_checkpoint_waits_for_the_device_once() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", small_recipe("ms", "uniform"));
+    let run = |out: &str, seconds: &str| {
+        let run = ["run", "small.toml", "--device", "cuda", "--checkpoint-every", seconds, "--out", out];
+        let more = ["--set", "eval.every=100", "--set", "eval.cluster=never"];
+        on_fakecuda(&sandbox, &[&run[..], &more[..]].concat()).assert().success().stderr_text()
+    };
+    let (always, rarely) = (run("always", "0"), run("rarely", "3600"));
+    let more = |name| counter(&always, name) - counter(&rarely, name);
+    assert!(more("d2h_copies") > 50, "{always}");
+    // Two further checkpoints: each waits for its tensors, the update counts and the losses.
+    assert!((2..=6).contains(&more("syncs")), "{} further waits", more("syncs"));
 }

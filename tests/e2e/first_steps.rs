@@ -29,7 +29,7 @@ fn built_in_recipes_need_no_folder_and_have_the_same_identity() {
     sandbox.write("mine.toml", "extends = \"curricle:methods/bspml\"\n");
     assert_eq!(hash("mine.toml"), hash("curricle:methods/bspml.toml"));
     let runs = sandbox.curricle(["bench", "--dry-run", "--json", "quickstart"]).assert().success().json();
-    assert_eq!(runs.as_array().map_or(0, Vec::len), 10, "{runs}");
+    assert_eq!(runs.as_array().map_or(0, Vec::len), 11, "{runs}");
     let listed = sandbox.curricle(["list", "recipes"]).assert().success().stdout_text();
     let column = |name: &str, summary: &str| {
         let line = listed.lines().find(|line| line.trim_start().starts_with(&format!("{name} "))).expect("a recipe");
@@ -45,6 +45,7 @@ fn a_misspelt_recipe_is_corrected_and_a_setting_is_not_a_recipe() {
     let sandbox = Sandbox::new();
     let message = |args: &[&str]| unwrapped(&sandbox.curricle(args.iter().copied()).assert().code(2).stderr_text());
     assert!(message(&["run", "methods/bsmpl"]).contains("did you mean `curricle:methods/bspml`?"));
+    assert!(message(&["run", "recipes/methods/ms.toml"]).contains("did you mean `curricle:methods/ms`?"));
     sandbox.write("mine.toml", "extends = \"curricle:method/bspml\"\n");
     assert!(message(&["run", "mine.toml"]).contains("did you mean `curricle:methods/bspml`?"));
     assert!(message(&["run", "methods/ms", "optimizer.lr=0.1"]).contains("use '--set optimizer.lr=0.1'"));
@@ -83,6 +84,14 @@ fn init_looks_at_own_images_and_injects_no_noise() {
     let text = sandbox.curricle(run).assert().success().stderr_text();
     assert!(text.contains("labels: as given, no label noise\n"), "{text}");
 
+    for class in ["a", "b"] {
+        sandbox.write(&format!("damaged/{class}/1.jpg"), "not an image");
+    }
+    let refused =
+        unwrapped(&sandbox.curricle(["init", "none", "--images", "damaged"]).assert().failure().stderr_text());
+    assert!(refused.contains("none of its 2 files can be decoded as an image"), "{refused}");
+    assert!(!sandbox.path("none").exists());
+
     // In another folder, the path is absolute.
     sandbox.curricle(["init", "project", "--images", "photos"]).assert().success();
     sandbox.curricle(["check", "project/recipe.toml"]).assert().success();
@@ -111,7 +120,9 @@ fn inherited_noise_on_own_images_is_a_warning() {
 fn data_lists_published_sets_and_verifies_a_folder() {
     let sandbox = Sandbox::new();
     let listed = sandbox.curricle(["data"]).assert().success().stdout_text();
-    for expected in ["cub200: CUB-200-2011", "md5 97eceeb196236b17998738112f37df78", "size and hash not known"] {
+    for expected in
+        ["cub200: CUB-200-2011", "1150585339 bytes, md5 97eceeb196236b17998738112f37df78", "size and hash not known"]
+    {
         assert!(listed.contains(expected), "{listed}");
     }
     sandbox.write("birds/images.txt", "1 001.A/a.jpg\n");
@@ -133,4 +144,30 @@ fn completions_ask_the_program_for_recipes_and_components() {
     assert!(complete(&["bench", "quick"], "2").contains("quickstart"));
     assert!(complete(&["run", "methods/bs"], "2").contains("methods/bspml"));
     assert!(complete(&["probe", "loss", "proxy"], "3").contains("proxy_anchor"));
+}
+
+#[test]
+fn bash_completes_the_value_of_a_setting() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.curricle(["completions", "bash"]).assert().success().stdout_text();
+    let program = env!("CARGO_BIN_EXE_curricle");
+    // What bash passes for a word that it has split at `=` or `:`.
+    let complete = |words: &str, line: &str, last: &str| {
+        let script = format!(
+            "curricle() {{ {:?} \"$@\"; }}; export -f curricle\n{}\nCOMP_WORDS=({words}) COMP_LINE={line:?}\n\
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n_curricle curricle {last:?} ''; echo \"${{COMPREPLY[*]}}\"",
+            program,
+            script.replace("compopt", "true")
+        );
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_string() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let set = "curricle run methods/ms --set loss.name";
+    assert_eq!(complete(&format!("{set} '=' proxy"), &format!("{set}=proxy"), "proxy"), "proxy_anchor");
+    assert_eq!(complete(&format!("{set} '='"), &format!("{set}="), "").split_whitespace().next(), Some("arcface"));
+    assert_eq!(
+        complete("curricle run curricle : methods/bs", "curricle run curricle:methods/bs", "methods/bs"),
+        "methods/bspml"
+    );
+    assert_eq!(complete("curricle bench quick", "curricle bench quick", "quick"), "quickstart");
 }

@@ -56,7 +56,7 @@ fn invalid_headers_and_records_are_refused() {
         ("NO_SYMBOL", ["does not export `CURRICLE_PLUGIN_V2`", "export_plugin"]),
         ("OLD_SYMBOL", ["exports `CURRICLE_PLUGIN_V1`, of an earlier version", "rebuild it with the SDK"]),
         ("MAGIC", ["starts with `CARRIAGE` instead of `CURRICLE`", "export"]),
-        ("ABI", ["uses version 7.0 of the plugin ABI", "this program uses version 2"]),
+        ("ABI", ["uses version 7.1 of the plugin ABI", "this program uses version 2"]),
         ("SHORT_HEADER", ["has a header of 40 bytes", "at least 96"]),
         ("NULL_VISIT", ["has a null `visit`", "header"]),
         ("LIBTORCH", ["was built for libtorch 1.0.0", "runs libtorch 2.13.0"]),
@@ -137,10 +137,10 @@ fn a_c_library_that_returns_nothing_is_an_error() {
         ("NULL_INSTANCE", 2, "created no instance and reported no error"),
         ("SILENT", 2, "failed without an error message"),
         ("ERROR_NOT_UTF8", 2, "bad \u{fffd}\u{fffd} text"),
-        ("NULL_TENSOR_SPEC", 1, "passed a null or unaligned `curricle_tensor_spec`"),
+        ("NULL_TENSOR_SPEC", 2, "passed a null or unaligned `curricle_tensor_spec`"),
         ("TENSOR_HUGE", 1, "declared tensor `huge` with the shape [200000, 200000], which needs 160.0 GB"),
-        ("TENSOR_DIMENSIONS", 1, "the shape of tensor `huge` has a length of 18446744073709551615"),
-        ("TENSOR_TYPE", 1, "declared tensor `huge` with the unknown type 99"),
+        ("TENSOR_DIMENSIONS", 2, "the shape of tensor `huge` has a length of 18446744073709551615"),
+        ("TENSOR_TYPE", 2, "declared tensor `huge` with the unknown type 99"),
         ("BORROWED", 1, "returned a borrowed tensor as the loss"),
         ("LOGS_BORROWED", 1, "returned a borrowed tensor as the logged scalar `borrowed`"),
         ("LOG_LENGTH", 1, "the name of a logged scalar has a length of 18446744073709551615"),
@@ -154,12 +154,30 @@ fn a_c_library_that_returns_nothing_is_an_error() {
 }
 
 #[test]
+fn a_library_that_ends_the_process_is_named() {
+    let sandbox = Sandbox::new();
+    for (fault, words) in [
+        ("EXIT_WHEN_LOADED", "plugin `libraw-EXIT_WHEN_LOADED.so` ended the process"),
+        ("EXIT_IN_VISIT", "plugin `libraw-EXIT_IN_VISIT.so` ended the process"),
+        ("EXIT_IN_DESTROY", "a plugin ended the process"),
+    ] {
+        let assert = run(&sandbox, &raw(fault), &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
+        fails_with(&assert, 1, &[words]);
+    }
+    // A crash has no exit code.
+    let library = raw("CRASH_IN_VISIT");
+    let crashed = sandbox.curricle(["plugin", "list", text(&library)]).assert().interrupted();
+    let shown = flat(&crashed);
+    assert!(shown.contains("plugin `libraw-CRASH_IN_VISIT.so` aborted"), "{shown}");
+}
+
+#[test]
 fn misbehaving_losses_end_the_run_with_an_error() {
     let library = rust_plugin("tests/fixtures/hostile", "hostile");
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
         ("panic in forward", 1, "panicked: asked to panic in forward"),
-        ("panic in tensors", 1, "asked to panic in tensors"),
+        ("panic in tensors", 2, "asked to panic in tensors"),
         ("panic in check", 2, "panicked: asked to panic in check"),
         ("error", 1, "asked to fail"),
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
@@ -240,7 +258,7 @@ fn exceptions_of_cpp_end_the_run_in_words() {
         ("error", 1, "said by forward"),
         ("number", 1, "threw something that is not an exception"),
         ("torch", 1, "libtorch: mat1 and mat2 shapes cannot be multiplied"),
-        ("tensors", 1, "thrown by tensors"),
+        ("tensors", 2, "thrown by tensors"),
         ("undefined", 1, "loss `throws`"),
     ] {
         let loss = format!("name = \"throws\"\nfault = \"{fault}\"");

@@ -7,14 +7,20 @@
 mod support;
 
 mod audit;
+mod audit_page;
 mod backbones;
 mod bench;
 mod cuda;
+mod cuda_exact;
+mod cuda_libraries;
+mod cuda_steps;
 mod doctor;
+mod fakecuda;
 mod first_steps;
 mod hardware;
 mod hostile_plugins;
 mod images;
+mod micro_batch;
 mod plugin_docs;
 mod plugin_memory;
 mod plugin_versions;

@@ -21,6 +21,30 @@ fn code_on_the_page_matches_the_examples() {
     assert_eq!(found, 3);
 }
 
+/// The lines of a text without their indentation.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).collect()
+}
+
+#[test]
+fn code_on_the_page_about_memories_is_in_the_examples() {
+    let page = read("docs/losses-with-a-memory.md");
+    for (language, path, expected) in
+        [("rust", "examples/teacher-memory/src/lib.rs", 4), ("cpp", "examples/teacher-memory-cpp/memory.cpp", 4)]
+    {
+        let example = read(path);
+        let example = lines(&example);
+        let mut blocks = 0;
+        for block in page.split(&format!("```{language}\n")).skip(1) {
+            let (code, _) = block.split_once("```").expect("a block ends");
+            let code = lines(code);
+            assert!(example.windows(code.len()).any(|part| part == code), "not in `{path}`: {code:#?}");
+            blocks += 1;
+        }
+        assert_eq!(blocks, expected, "{language}");
+    }
+}
+
 #[test]
 fn the_recipe_on_the_page_matches_the_example() {
     let page = read("docs/write-a-loss.md");

@@ -64,8 +64,10 @@ fn the_examples_pass_the_conformance_suite() {
         (circle(), vec!["--except", "gradient"]),
         (circle_cpp(), vec!["--except", "gradient"]),
         (rust_plugin("examples/soft-triple", "soft_triple_example"), vec![]),
-        (rust_plugin("examples/cross-batch-memory", "cross_batch_memory"), vec!["--except", "gradient"]),
-        (cpp_example("cross-batch-memory-cpp", "cross_batch_memory_cpp"), vec!["--except", "gradient"]),
+        (rust_plugin("examples/cross-batch-memory", "cross_batch_memory"), vec![]),
+        (cpp_example("cross-batch-memory-cpp", "cross_batch_memory_cpp"), vec![]),
+        (rust_plugin("examples/teacher-memory", "teacher_memory"), vec![]),
+        (cpp_example("teacher-memory-cpp", "teacher_memory_cpp"), vec![]),
         (rust_plugin("examples/neighbour-weights", "neighbour_weights"), vec![]),
         (rust_plugin("examples/hard-class-sampler", "hard_class_sampler"), vec![]),
     ];

@@ -7,6 +7,7 @@ use crate::support::{
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -177,6 +178,38 @@ fn a_killed_run_leaves_no_process_and_resumes_exactly() {
         assert_eq!(timeless_metrics(&resumed), timeless_metrics(&whole), "SIG{signal}");
         assert!(model(&resumed) == model(&whole), "SIG{signal}");
     }
+}
+
+#[test]
+fn training_on_the_stand_in_cuda_device_equals_training_on_the_cpu() {
+    let Some(python) = python() else { return };
+    let sandbox = sandbox();
+    // The device is for curricle; the loss computes on the CPU.
+    let wrapper = sandbox.write("python", format!("#!/bin/sh\nunset LD_PRELOAD\nexec '{python}' \"$@\"\n"));
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for loss in ["Circle", "ProxyNCA", "CentredContrastive"] {
+        let on = |device: &str| {
+            let (out, name) = (format!("{loss}-{device}"), format!("loss.name={loss}"));
+            let args = ["run", "r.toml", "--threads", "1", "--device", device, "--json", "--set", &name];
+            let args = args.into_iter().chain(["--out", &out, "--python", wrapper.to_str().unwrap()]);
+            let result = sandbox.curricle_on_fakecuda(args).assert().success().json();
+            (result["trained"].clone(), result["final_loss"].clone())
+        };
+        assert_eq!(on("cpu"), on("cuda"), "{loss}");
+    }
+}
+
+#[test]
+fn a_module_may_keep_what_it_was_given() {
+    let Some(python) = python() else { return };
+    let sandbox = sandbox();
+    let file = "import torch\n\n\nclass Keeps(torch.nn.Module):\n    last = None\n\n    \
+                def forward(self, embeddings, labels, weights):\n        \
+                assert self.last is None or not torch.equal(self.last, embeddings), 'overwritten'\n        \
+                self.last = embeddings.detach()\n        return embeddings.sum()\n";
+    sandbox.write("losses.py", file);
+    sandbox.write("r.toml", sandbox.read("r.toml").replace("ProxyNCA", "Keeps").replace("epochs = 3", "epochs = 1"));
+    sandbox.curricle(["run", "r.toml", "--python", &python]).assert().success();
 }
 
 #[test]

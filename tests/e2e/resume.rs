@@ -1,6 +1,7 @@
 //! An interrupted run resumes and ends with the same bits as an uninterrupted one.
 
-use crate::support::{Sandbox, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
+use crate::support::plugins::{cpp_example, rust_plugin};
+use crate::support::{Sandbox, find_extension, metrics_lines, run_folder, small_recipe, timeless_metrics, unwrapped};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ fn finished(runs: &Path) -> Finished {
     Finished { metrics: timeless_metrics(&run), model: format!("{model:?}"), samples: text("samples.csv"), result }
 }
 
-const RUN: [&str; 6] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1"];
+/// With a checkpoint after every epoch, since these take less than a second.
+const RUN: [&str; 8] = ["run", "small.toml", "--set", "train.epochs=4", "--threads", "1", "--checkpoint-every", "0"];
 
 /// Waits until the run has written that many lines of metrics, or has ended.
 fn wait_for_lines(sandbox: &Sandbox, child: &mut Child, lines: usize) {
@@ -101,6 +103,81 @@ fn a_run_in_bf16_or_f16_resumes_exactly() {
         sandbox.curricle(RUN).assert().success();
         assert_eq!(finished(&sandbox.path("runs")), wanted, "{precision}");
     }
+}
+
+/// State in every place that a plugin can have it: learnable and other tensors of a loss, tensors of a weight scheme,
+/// weights of every step, numbers per sample, a teacher.
+#[test]
+fn a_run_with_the_memory_of_a_plugin_resumes_exactly() {
+    let libraries = [
+        ("", rust_plugin("examples/teacher-memory", "teacher_memory")),
+        ("_cpp", cpp_example("teacher-memory-cpp", "teacher_memory_cpp")),
+    ];
+    let wanted = libraries.map(|(language, library)| {
+        let recipe = small_recipe(&format!("teacher_memory{language}"), &format!("class_means{language}"));
+        let recipe = recipe.replace("[train]", "[train]\nema = 0.9");
+        let run: Vec<_> = RUN.into_iter().chain(["--plugin", library.to_str().unwrap()]).collect();
+        let start = || {
+            let sandbox = Sandbox::new();
+            sandbox.write("small.toml", &recipe);
+            sandbox
+        };
+        let whole = start();
+        whole.curricle(run.iter().copied()).assert().success();
+        let wanted = finished(&whole.path("runs"));
+        for (name, lines) in [("KILL", wanted.metrics.len() / 3), ("TERM", wanted.metrics.len() / 2)] {
+            let sandbox = start();
+            let mut child = sandbox.start(run.iter().copied());
+            wait_for_lines(&sandbox, &mut child, lines);
+            signal(&child, name);
+            assert!(!child.wait().unwrap().success(), "SIG{name} came too late");
+            sandbox.curricle(run.iter().copied()).assert().success();
+            assert_eq!(finished(&sandbox.path("runs")), wanted, "SIG{name}, `teacher_memory{language}`");
+        }
+        wanted
+    });
+    let header = wanted[0].samples.lines().next().unwrap();
+    assert!(header.contains("agreement") && header.contains("loss_nearest_negative"), "{header}");
+    assert!(wanted[0].metrics.iter().any(|line| line.contains("weights/auroc")), "the weights of steps are evaluated");
+    assert_eq!(wanted[0].model, wanted[1].model, "Rust and C++ give the same bits");
+    assert_eq!(wanted[0].samples, wanted[1].samples, "Rust and C++ give the same bits");
+}
+
+#[test]
+fn checkpoints_are_rare_by_default_and_a_killed_run_resumes_exactly_all_the_same() {
+    let wanted = uninterrupted("f32");
+    let (sandbox, rarely) = (sandbox("f32"), &RUN[..6]);
+    let mut child = sandbox.start(rarely.iter().copied());
+    wait_for_lines(&sandbox, &mut child, 3 * wanted.metrics.len() / 4);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    assert!(checkpoints.join("step-00000000.json").is_file(), "the one before training");
+    sandbox.curricle(rarely.iter().copied()).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_the_run_and_earlier_ones_are_kept() {
+    let wanted = uninterrupted("f32");
+    let sandbox = sandbox("f32");
+    let mut child = sandbox.start(RUN);
+    wait_for_lines(&sandbox, &mut child, 1);
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    // The next checkpoint, at the end of an epoch of five steps: a folder cannot be replaced by a file.
+    let checkpoints = run_folder(&sandbox.path("runs")).join("checkpoints");
+    let kept = find_extension(&checkpoints, "json").remove(0);
+    let step: u32 = kept.file_stem().unwrap().to_str().unwrap().trim_start_matches("step-").parse().unwrap();
+    let name = format!("step-{:08}.safetensors", (step / 5 + 1) * 5);
+    std::fs::create_dir(checkpoints.join(&name)).unwrap();
+    let failed = sandbox.curricle(RUN).assert().code(1);
+    let message = unwrapped(&String::from_utf8_lossy(&failed.get_output().stderr)).replace("- ", "-");
+    assert!(message.contains("cannot write") && message.contains(&name), "{message}");
+    std::fs::remove_dir(checkpoints.join(&name)).unwrap();
+    assert_eq!(find_extension(&checkpoints, "json"), [kept]);
+    sandbox.curricle(RUN).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), wanted);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 Needs torch 2.13 and safetensors; run it as `.venv/bin/python tests/golden/torchscript.py` after installing
 safetensors there. It writes the folder torchscript next to itself, for the tests of
-core/engine/src/backbone/torchscript: `net.pt`, a scripted network with batch norm, a buffer and dropout; modules
-with mistakes; and `wanted.safetensors`, the features of two images by `net.pt` in evaluation mode and, in training mode
-after `torch.manual_seed(7)`, its features, the running mean afterwards and a gradient.
+core/engine/src/backbone/torchscript: `net.pt`, a scripted network with batch norm, a buffer and dropout; `tied.pt`,
+which uses one parameter twice; modules with mistakes; and `wanted.safetensors`, the features of two images by `net.pt`
+in evaluation mode and, in training mode after `torch.manual_seed(7)`, its features, the running mean afterwards and a
+gradient.
 """
 
 import zipfile
@@ -56,6 +57,16 @@ class Tied(nn.Module):
         return self.b(self.a(x.mean((2, 3))))
 
 
+class Overlapping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.arange(6.0))
+        self.b = nn.Parameter(self.a.detach()[:3])
+
+    def forward(self, x):
+        return x.mean((2, 3)) * self.b + self.a.sum()
+
+
 class Pair(nn.Module):
     def forward(self, x):
         return x.mean((2, 3)), x
@@ -83,6 +94,7 @@ def main():
     write(torch.jit.trace(Fixed(), torch.zeros(2, 3, 32, 32)), folder / "fixed.pt")
     save(OneBatch(), "one_batch.pt")
     save(Tied(), "tied.pt")
+    save(Overlapping(), "overlapping.pt")
     save(Pair(), "pair.pt")
     save(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2)).half(), "half.pt")
     torch.save(net.state_dict(), folder / "state_dict.pth")

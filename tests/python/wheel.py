@@ -43,9 +43,13 @@ assert curricle.evaluate(embeddings.tolist(), labels.tolist(), recall=[1, 2], cl
 try:
     curricle.evaluate(embeddings, labels[:4])
 except ValueError as error:
-    assert "`labels` has shape [4]" in str(error), error
+    assert str(error).startswith("`embeddings`: `labels` has shape [4]"), error
+    assert "\n" not in str(error), error
 else:
     raise AssertionError("labels of the wrong length were accepted")
+
+# Losses in Python run in the interpreter that the wheel is installed in.
+assert curricle._program.environment()["CURRICLE_PYTHON"] == sys.executable
 
 assert (curricle.include() / "curricle.h").is_file() and (curricle.sdk() / "Cargo.toml").is_file()
 assert (pathlib.Path(curricle.__file__).parent / "py.typed").is_file()

@@ -24,3 +24,9 @@ pub(crate) fn fakecuda() -> PathBuf {
         })
         .clone()
 }
+
+/// One of the counters the stand-in device prints at the end.
+pub(crate) fn counter(printed: &str, name: &str) -> i64 {
+    let found = printed.split_whitespace().find_map(|word| word.strip_prefix(&format!("{name}=")));
+    found.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{name}` in\n{printed}"))
+}

@@ -1,5 +1,6 @@
 //! Helpers of the end-to-end tests: run the built program in a temporary folder.
 
+pub(crate) mod browser;
 mod fakecuda;
 pub(crate) mod images;
 pub(crate) mod plugins;
@@ -7,8 +8,8 @@ pub(crate) mod python;
 mod skip;
 pub(crate) mod slurm;
 
-pub(crate) use fakecuda::fakecuda;
-pub(crate) use skip::skip;
+pub(crate) use fakecuda::{counter, fakecuda};
+pub(crate) use skip::{optional, skip};
 
 use assert_cmd::assert::Assert;
 use std::ffi::OsStr;

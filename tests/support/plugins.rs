@@ -38,7 +38,10 @@ pub(crate) fn build_rust_plugin(folder: &Path, command: &[&str]) {
         .env("CARGO_TARGET_DIR", target())
         .env("LIBTORCH", libtorch())
         // As in the workspace's own profile, or libtorch's binding would be compiled once more.
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"));
+        .env(
+            "CARGO_PROFILE_RELEASE_DEBUG",
+            std::env::var("CARGO_PROFILE_RELEASE_DEBUG").unwrap_or("line-tables-only".into()),
+        ));
 }
 
 /// A C++ example, built with its Makefile; returns the library `lib<name>.so`.
@@ -107,7 +110,8 @@ fn newer(header: &str) -> String {
             text.push_str("  uint64_t newer[4];\n");
             grows = false;
         }
-        text.push_str(&line.replace("CURRICLE_ABI_MINOR 0u", "CURRICLE_ABI_MINOR 9u"));
+        let is_version = line.starts_with("#define CURRICLE_ABI_MINOR ");
+        text.push_str(if is_version { "#define CURRICLE_ABI_MINOR 9u" } else { line });
         text.push('\n');
     }
     assert!(text.matches("newer[4]").count() > 20, "the records of the header are found");

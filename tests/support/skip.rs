@@ -14,6 +14,16 @@ const RECORD: &str = "CURRICLE_TEST_SKIPS";
 pub(crate) fn skip(what: &str, why: &str) {
     let ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
     assert!(!ci, "{what} cannot be tested, and CI must not skip it: {why}");
+    record(what, why);
+}
+
+/// The same for a test that needs too much for every machine, e.g. gigabytes of libraries: CI may skip it, because a
+/// job of the hosted workflow runs it.
+pub(crate) fn optional(what: &str, why: &str) {
+    record(what, why);
+}
+
+fn record(what: &str, why: &str) {
     // One call, so that lines of parallel tests do not mix.
     let line = format!("{what}: {}\n", why.split_whitespace().collect::<Vec<_>>().join(" "));
     match std::env::var_os(RECORD) {

@@ -10,6 +10,9 @@
 //! requested, so that prefetching is not free, and the sides alternate. The peer runs twice: with PyTorch's
 //! defaults, and with channels-last networks and the fused optimiser.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_losses as _;
 use curricle_samplers as _;
 use curricle_weights as _;
@@ -47,6 +50,7 @@ fn main() -> Result<(), Failure> {
     if !drawn.success() {
         return Err("the peer could not draw the images".into());
     }
+    println!("{}", cpu::name());
     for network in networks {
         compare(&python, &network, folder.path(), batches, rounds)?;
     }
@@ -117,7 +121,7 @@ fn trainer(experiment: &Experiment) -> Result<Trainer<'_>, Failure> {
     let split = data::load(&recipe.data, &recipe.images)?.train;
     let layout = split.inputs.layout();
     let mut model = Model::build(&recipe.backbone, &recipe.embedding, layout, recipe.seed, Device::Cpu)?;
-    model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu));
+    model.set_compute(Compute::choose(&recipe.train, layout, Device::Cpu).unwrap());
     let shape = Shape {
         classes: split.class_names.len() as i64,
         samples: split.len() as i64,

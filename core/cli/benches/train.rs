@@ -4,6 +4,9 @@
 //! the end of the first training step (including the evaluation of the untrained model), and the
 //! share of a step spent outside network, loss, gradients and optimiser.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +41,7 @@ fn main() {
         outside.extend(data.iter().zip(rest).map(|(data, rest)| data + rest));
         std::fs::remove_dir_all(&out).expect("the run can be removed");
     }
+    println!("{{\"cpu\": \"{}\"}}", cpu::name());
     println!("{{\"name\": \"start to first step\", \"median_seconds\": {:.3}}}", median(&mut starts));
     println!("{{\"name\": \"share of a step outside\", \"median\": {:.4}}}", median(&mut outside));
 }

@@ -21,7 +21,10 @@ fn matching(typed: &OsStr, candidates: impl Iterator<Item = (String, String)>) -
 pub(crate) fn recipes(typed: &OsStr) -> Vec<CompletionCandidate> {
     let is_recipe = |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "toml");
     let mut found = PathCompleter::any().filter(is_recipe).complete(typed);
-    found.extend(matching(typed, built_in().iter().map(|recipe| (recipe.name.to_string(), recipe.summary()))));
+    // The full name is offered to those who begin to type it.
+    let prefix = if typed.to_string_lossy().starts_with("curricle:") { "curricle:" } else { "" };
+    let names = built_in().iter().map(|recipe| (format!("{prefix}{}", recipe.name), recipe.summary()));
+    found.extend(matching(typed, names));
     found
 }
 
@@ -65,6 +68,7 @@ mod tests {
     #[test]
     fn built_in_recipes_and_components_are_offered() {
         assert!(values(recipes(OsStr::new("methods/bs"))).contains(&"methods/bspml".to_string()));
+        assert_eq!(values(recipes(OsStr::new("curricle:methods/bs"))), ["curricle:methods/bspml"]);
         assert_eq!(values(probed(OsStr::new("proxy"))), ["proxy_anchor"]);
         assert_eq!(values(settings(OsStr::new("optimizer.name=adamw"))), ["optimizer.name=adamw"]);
         assert_eq!(values(settings(OsStr::new("optimizer.nest"))), ["optimizer.nesterov="]);

@@ -47,6 +47,11 @@ pub(crate) enum Verbosity {
     Verbose,
 }
 
+/// A number and its noun: `1 class`, `2 classes`.
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
 /// Applies the options to the whole program.

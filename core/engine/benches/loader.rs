@@ -13,6 +13,9 @@
 //! worker processes. `--shrink N` sets `images.shrink`, which torchvision does not have.
 //! `benches/loader_peer.py` is the torchvision side.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_engine::data::{self, View};
 use curricle_engine::device;
 use curricle_recipe::{DataRecipe, FolderRecipe, ImagesRecipe, SplitRecipe};
@@ -40,6 +43,7 @@ fn main() -> Result<(), Failure> {
         None => draw(drawn.path())?,
     };
     device::set_threads(Some(threads))?;
+    println!("{}", cpu::name());
     tch::set_num_threads(1);
 
     let recipe = DataRecipe::Folder(FolderRecipe { path: folder.clone(), split: SplitRecipe::None });

@@ -10,6 +10,7 @@ mod threads;
 mod unavailable;
 
 pub(crate) use switches::set_switches;
+pub(crate) use threads::decoder_threads;
 pub use threads::{physical_cores, set_threads};
 pub use unavailable::CudaUnavailable;
 

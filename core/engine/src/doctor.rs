@@ -1,7 +1,12 @@
 //! `curricle doctor`: checks everything outside the recipe that a run depends on.
 
 mod checks;
+mod libraries;
 mod text;
+mod trial;
+
+pub use libraries::CudaLibrary;
+pub use trial::DeviceTrial;
 
 use crate::device::{self, DeviceChoice, cuda, libtorch};
 use serde::Serialize;
@@ -77,6 +82,10 @@ pub struct CudaReport {
     pub libraries_message: Option<String>,
     /// Number of devices that libtorch sees, working or not.
     pub devices: usize,
+    /// A small training step on each working device, in each precision.
+    pub trials: Vec<DeviceTrial>,
+    /// The cuDNN and cuBLAS files that were loaded.
+    pub loaded: Vec<CudaLibrary>,
 }
 
 /// CPUs and threads.
@@ -153,6 +162,10 @@ pub fn examine(needed: DeviceChoice) -> DoctorReport {
     let found = cuda::probe();
     let working: Vec<_> = (0..found.devices).map(|index| found.device(index)).collect();
 
+    let trials = working.iter().flatten().flat_map(|&device| trial::try_device(device)).collect();
+    // After the trials, because cuDNN loads most of its files at the first convolution.
+    let loaded = libraries::cuda_libraries(&libtorch::loaded_files(), libtorch::folder().as_deref());
+
     let mut devices = vec!["cpu".to_string()];
     devices.extend(working.iter().flatten().map(|&device| device::name(device)));
     let auto = working.first().and_then(|first| first.as_ref().ok()).map_or("cpu".into(), |&d| device::name(d));
@@ -172,6 +185,8 @@ pub fn examine(needed: DeviceChoice) -> DoctorReport {
             libraries: found.library.is_ok(),
             libraries_message: found.library.clone().err(),
             devices: found.devices,
+            trials,
+            loaded,
         },
         threads: Threads {
             logical: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,10 +1,11 @@
 //! The last words of a process that a component ends: which component was running.
 //!
-//! A component can call `exit` or `abort`, or crash. Nothing in Rust is told of that, so an exit function and signal
+//! A component, or the library it is in, can call `exit` or `abort`, or crash. Nothing in Rust is told of that, so an exit function and signal
 //! handlers write the component's name to standard error and to the run's `error.txt`. They may use no lock and no
 //! heap: the name is in static memory, and the path was made before.
 
 use curricle_sdk::ComponentKind;
+use curricle_sdk::abi::host::is_calling;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -24,7 +25,7 @@ const CRASHES: [(c_int, &str); 5] = [
     (libc::SIGILL, "crashed (illegal instruction)"),
 ];
 
-/// The component that is running, e.g. ``loss `ms` ``; the length is 0 if none is.
+/// What is running, e.g. ``loss `ms` ``; the length is 0 if nothing is.
 static NAME: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 /// Where the last words are written besides standard error; null if nowhere.
@@ -41,12 +42,20 @@ pub(crate) struct Running {
 
 /// Notes that a component is running, on whichever thread.
 pub(crate) fn running(kind: ComponentKind, name: &str) -> Running {
+    note([kind.as_str(), " `", name, "`"])
+}
+
+/// Notes that a library is being loaded, which runs its initialisers.
+pub(crate) fn loading(library: &Path) -> Running {
+    note(["plugin", " `", &library.file_name().unwrap_or_default().to_string_lossy(), "`"])
+}
+
+fn note(parts: [&str; 4]) -> Running {
     OLD.get_or_init(install);
     LENGTH.store(0, Relaxed);
-    let parts = [kind.as_str().as_bytes(), b" `", name.as_bytes(), b"`"];
     let mut length = 0;
-    for (place, byte) in NAME.iter().zip(parts.into_iter().flatten()) {
-        place.store(*byte, Relaxed);
+    for (place, byte) in NAME.iter().zip(parts.into_iter().flat_map(str::bytes)) {
+        place.store(byte, Relaxed);
         length += 1;
     }
     LENGTH.store(length, Relaxed);
@@ -120,14 +129,16 @@ extern "C" fn at_exit() {
 
 /// Writes what the running component did, if there is one.
 fn say(what: &str) -> bool {
-    let length = LENGTH.swap(0, Relaxed);
-    if length == 0 {
-        return false;
-    }
-    let mut name = [0; LONGEST];
-    for (to, from) in name.iter_mut().zip(&NAME) {
+    let mut noted = [0; LONGEST];
+    for (to, from) in noted.iter_mut().zip(&NAME) {
         *to = from.load(Relaxed);
     }
+    let name = match LENGTH.swap(0, Relaxed) {
+        // Not noted by name, e.g. while an instance is destroyed.
+        0 if is_calling() => b"a plugin",
+        0 => return false,
+        length => &noted[..length],
+    };
     let file = FILE.load(Relaxed);
     let file = if file.is_null() {
         -1
@@ -136,7 +147,7 @@ fn say(what: &str) -> bool {
         unsafe { libc::open(file, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o666) }
     };
     for (target, before) in [(libc::STDERR_FILENO, "\nerror: "), (file, "")] {
-        for part in [before.as_bytes(), &name[..length], b" ", what.as_bytes(), b" while it was running\n"] {
+        for part in [before.as_bytes(), name, b" ", what.as_bytes(), b" while it was running\n"] {
             // SAFETY: pointer and length are those of one slice. An invalid descriptor is an error without effect.
             unsafe { libc::write(target, part.as_ptr().cast(), part.len()) };
         }

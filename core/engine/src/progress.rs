@@ -1,8 +1,8 @@
 //! Progress of training on standard error.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// All bars of the process, which are suspended while other text is written to standard error.
@@ -195,18 +195,25 @@ impl Progress {
     }
 }
 
-/// A plain progress bar.
+/// Time between two lines of progress that is not shown as a bar.
+const BETWEEN_LINES: Duration = Duration::from_secs(20);
+
+/// A plain progress bar or, for files and pipes, a line from time to time if the work takes long.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
+    mode: ProgressMode,
+    what: String,
+    started: Instant,
+    last_line: Mutex<Instant>,
 }
 
 impl Bar {
-    /// A bar, shown on terminals only.
+    /// Progress over `total` pieces of work.
     pub fn new(mode: ProgressMode, what: &str, total: u64) -> Self {
         let bar = match mode {
             ProgressMode::Bar => BARS.add(ProgressBar::new(total)),
-            _ => ProgressBar::hidden(),
+            _ => ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()),
         };
         let template = "{prefix} {bar:24} {human_pos}/{human_len}  {rate}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -216,12 +223,34 @@ impl Bar {
         let style = style.with_key("rate", rate);
         bar.set_style(style.progress_chars("=> "));
         bar.set_prefix(what.to_string());
-        Self { bar }
+        let now = Instant::now();
+        Self { bar, mode, what: what.into(), started: now, last_line: Mutex::new(now) }
     }
 
     /// Advances by one.
     pub fn advance(&self) {
-        self.bar.inc(1);
+        self.advance_by(1);
+    }
+
+    /// Advances by this much.
+    pub fn advance_by(&self, count: u64) {
+        self.bar.inc(count);
+        if self.mode != ProgressMode::Lines {
+            return;
+        }
+        // If another thread holds the lock, it writes the line.
+        let Ok(mut last) = self.last_line.try_lock() else { return };
+        if last.elapsed() >= BETWEEN_LINES {
+            *last = Instant::now();
+            print(&format!("{}\n", self.line(self.started.elapsed())));
+        }
+    }
+
+    fn line(&self, took: Duration) -> String {
+        let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let left = took.as_secs_f64() / done.max(1) as f64 * total.saturating_sub(done) as f64;
+        let left = duration(Duration::try_from_secs_f64(left).unwrap_or_default());
+        format!("{}: {done} of {total}, about {left} left", self.what)
     }
 }
 
@@ -273,6 +302,13 @@ mod tests {
     fn durations_are_shown_in_a_readable_unit() {
         let texts = [0, 59, 60, 3599, 3600, 360_000].map(|s| duration(Duration::from_secs(s)));
         assert_eq!(texts, ["0.0 s", "59.0 s", "1:00 min", "59:59 min", "1:00 h", "100:00 h"]);
+    }
+
+    #[test]
+    fn long_work_without_a_terminal_has_lines_with_an_estimate() {
+        let bar = Bar::new(ProgressMode::Lines, "checking files", 50_000);
+        bar.advance_by(12_500);
+        assert_eq!(bar.line(Duration::from_secs(30)), "checking files: 12500 of 50000, about 1:30 min left");
     }
 
     #[test]

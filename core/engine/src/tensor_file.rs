@@ -5,16 +5,50 @@ use safetensors::{Dtype, View};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 /// The metadata of a safetensors file.
 pub(crate) type Metadata = HashMap<String, String>;
 
 /// Serialises tensors and metadata as a safetensors file.
 pub(crate) fn to_bytes(tensors: &[(String, Tensor)], metadata: Option<Metadata>) -> Result<Vec<u8>> {
-    let entries = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), TensorBytes::new(tensor)?)));
-    let entries = entries.collect::<Result<Vec<_>>>()?;
-    safetensors::serialize(entries, metadata).map_err(Error::encode("tensors"))
+    HostTensors::gather(tensors)?.to_bytes(metadata)
+}
+
+/// Tensors copied to the host, as they were at that moment.
+#[derive(Debug)]
+pub struct HostTensors {
+    entries: Vec<(String, Dtype, Vec<usize>)>,
+    /// Where each begins in `buffer`.
+    offsets: Vec<usize>,
+    buffer: Tensor,
+}
+
+impl HostTensors {
+    /// Copies tensors to the host; their device is waited for once.
+    pub fn gather(tensors: &[(String, Tensor)]) -> Result<Self> {
+        let entry = |(name, tensor): &(String, Tensor)| {
+            let shape = tensor.size().iter().map(|&size| size as usize).collect();
+            Ok((name.clone(), dtype(tensor.kind())?, shape))
+        };
+        let entries = tensors.iter().map(entry).collect::<Result<_>>()?;
+        let all: Vec<&Tensor> = tensors.iter().map(|(_, tensor)| tensor).collect();
+        let (buffer, offsets) = curricle_torch::gather(&all)
+            .map_err(|e| Error::Torch { during: "copying tensors to the host", source: e.into() })?;
+        Ok(Self { entries, offsets, buffer })
+    }
+
+    /// The tensors and metadata as a safetensors file.
+    pub(crate) fn to_bytes(&self, metadata: Option<Metadata>) -> Result<Vec<u8>> {
+        // SAFETY: the buffer is contiguous bytes on the host, and nothing writes to it after `gather`.
+        let buffer = unsafe { std::slice::from_raw_parts(self.buffer.data_ptr().cast::<u8>(), self.buffer.numel()) };
+        let view = |((name, dtype, shape), &offset): (&'_ (String, Dtype, Vec<usize>), &usize)| {
+            let bytes = shape.iter().product::<usize>() * dtype.bitsize() / 8;
+            (name.clone(), TensorBytes { dtype: *dtype, shape: shape.clone(), bytes: &buffer[offset..][..bytes] })
+        };
+        let views = self.entries.iter().zip(&self.offsets).map(view);
+        safetensors::serialize(views, metadata).map_err(Error::encode("tensors"))
+    }
 }
 
 /// Reads a file's tensors, on the CPU, and its metadata.
@@ -26,37 +60,29 @@ pub(crate) fn read(path: &Path) -> Result<(HashMap<String, Tensor>, Metadata)> {
     Ok((tensors.into_iter().collect(), header.metadata().clone().unwrap_or_default()))
 }
 
-struct TensorBytes {
+fn dtype(kind: Kind) -> Result<Dtype> {
+    Ok(match kind {
+        Kind::Float => Dtype::F32,
+        Kind::Double => Dtype::F64,
+        Kind::Half => Dtype::F16,
+        Kind::BFloat16 => Dtype::BF16,
+        Kind::Int64 => Dtype::I64,
+        Kind::Int => Dtype::I32,
+        Kind::Int16 => Dtype::I16,
+        Kind::Int8 => Dtype::I8,
+        Kind::Uint8 => Dtype::U8,
+        Kind::Bool => Dtype::BOOL,
+        other => return Err(Error::encode("tensors")(format!("type {other:?} is not supported"))),
+    })
+}
+
+struct TensorBytes<'a> {
     dtype: Dtype,
     shape: Vec<usize>,
-    bytes: Vec<u8>,
+    bytes: &'a [u8],
 }
 
-impl TensorBytes {
-    fn new(tensor: &Tensor) -> Result<Self> {
-        let failed = |e: tch::TchError| Error::Torch { during: "writing tensors", source: e.into() };
-        let dtype = match tensor.kind() {
-            Kind::Float => Dtype::F32,
-            Kind::Double => Dtype::F64,
-            Kind::Half => Dtype::F16,
-            Kind::BFloat16 => Dtype::BF16,
-            Kind::Int64 => Dtype::I64,
-            Kind::Int => Dtype::I32,
-            Kind::Int16 => Dtype::I16,
-            Kind::Int8 => Dtype::I8,
-            Kind::Uint8 => Dtype::U8,
-            Kind::Bool => Dtype::BOOL,
-            other => return Err(Error::encode("tensors")(format!("type {other:?} is not supported"))),
-        };
-        let on_cpu = tensor.detach().f_to_device(Device::Cpu).and_then(|t| t.f_contiguous()).map_err(failed)?;
-        let count = on_cpu.numel();
-        let mut bytes = vec![0; count * on_cpu.kind().elt_size_in_bytes()];
-        on_cpu.f_copy_data_u8(&mut bytes, count).map_err(failed)?;
-        Ok(Self { dtype, shape: on_cpu.size().iter().map(|&size| size as usize).collect(), bytes })
-    }
-}
-
-impl View for TensorBytes {
+impl View for TensorBytes<'_> {
     fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -66,7 +92,7 @@ impl View for TensorBytes {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
+        Cow::Borrowed(self.bytes)
     }
 
     fn data_len(&self) -> usize {

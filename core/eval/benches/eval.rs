@@ -12,6 +12,9 @@
 //! `memory` evaluates a set of the size of SOP's test split and prints the peak memory above the
 //! embeddings and the process's initial memory.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_eval::{EvalInput, EvalOptions, KmeansOptions, evaluate, kmeans};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -34,6 +37,7 @@ fn main() -> Result<(), Failure> {
     }
     let (x, labels) = classes(SAMPLES, CLASSES);
     let mut peer = std::env::var("PEER_PYTHON").ok().map(|python| Peer::start(&python, &x)).transpose()?;
+    println!("{}", cpu::name());
     println!("{SAMPLES} x {DIM}, {CLASSES} classes, {THREADS} threads, medians of {ROUNDS} rounds");
 
     let options = EvalOptions { recall_at: vec![1, 2, 4, 8, 16, 32], cluster: None };
@@ -86,7 +90,7 @@ fn median(times: &mut [f64]) -> f64 {
 
 /// Gaussian classes on the unit sphere: centres with standard deviation 1, samples around them with 1.5.
 fn classes(samples: i64, classes: i64) -> (Tensor, Vec<i64>) {
-    tch::manual_seed(0);
+    curricle_torch::seed(0).expect("a seed");
     let options = (Kind::Float, Device::Cpu);
     let labels: Vec<i64> = (0..samples).map(|i| i % classes).collect();
     let x = Tensor::randn([classes, DIM], options).index_select(0, &Tensor::from_slice(&labels));

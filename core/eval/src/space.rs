@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn dot_products_on_the_grid_do_not_depend_on_the_order_of_summation() {
-        tch::manual_seed(1);
+        curricle_torch::seed(1).unwrap();
         let space = Space::new(&Tensor::randn([40, 259], (Kind::Float, Device::Cpu))).unwrap();
         let rows = space.rows();
         for i in 0..40 {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn f32_products_stay_within_half_the_margin() {
-        tch::manual_seed(2);
+        curricle_torch::seed(2).unwrap();
         let space = Space::new(&Tensor::randn([64, 512], (Kind::Float, Device::Cpu))).unwrap();
         let fast = space.points.matmul(&space.points.tr());
         let rows = space.rows();

@@ -2,7 +2,7 @@
 
 use crate::catalogue::Written;
 use crate::problems::Problem;
-use crate::settings::{DataRecipe, NoiseRecipe, OptimizerRecipe, ScheduleRecipe};
+use crate::settings::{BackboneRecipe, DataRecipe, NoiseRecipe, OptimizerRecipe, ScheduleRecipe};
 
 /// Warnings that depend on the recipe alone.
 pub(crate) fn advice(written: Written) -> Vec<Problem> {
@@ -57,6 +57,15 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
         if vit.checkpointing {
             note("backbone.checkpointing", without_effect);
         }
+    }
+    let norms = matches!(backbone, BackboneRecipe::Conv4 { .. })
+        || (backbone.vision().is_some() && !matches!(backbone, BackboneRecipe::Squeezenet11(_)));
+    if recipe.train.micro_batch.is_some() && norms && !frozen_norm && !backbone.frozen() {
+        note(
+            "train.micro_batch",
+            "batch norm computes its statistics from each micro-batch, so results differ from those of whole batches; \
+             with `backbone.frozen_norm = true` or a network without batch norm they do not",
+        );
     }
     if recipe.train.clip_norm == Some(0.0) {
         note("train.clip_norm", "every gradient is clipped to 0, so nothing is trained; remove it to disable clipping");

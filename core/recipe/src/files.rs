@@ -161,11 +161,10 @@ fn is_assignment(path: &Path) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))
 }
 
-/// A built-in recipe with a similar name.
+/// A built-in recipe with a similar name, also for its path in the repository: `recipes/methods/ms.toml`.
 fn near_built_in(path: &Path) -> Option<PathBuf> {
-    let name = path.to_str()?;
-    let names: Vec<_> = built_in::built_in().iter().map(|recipe| recipe.name).collect();
-    let near = suggest::nearest(name.trim_start_matches("curricle:").trim_end_matches(".toml"), names)?;
+    let name = path.to_str()?.trim_start_matches("curricle:").trim_start_matches("recipes/").trim_end_matches(".toml");
+    let near = suggest::nearest(name, built_in::built_in().iter().map(|recipe| recipe.name))?;
     Some(built_in::full_name(near))
 }
 

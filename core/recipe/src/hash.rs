@@ -1,5 +1,6 @@
 //! The hash that identifies a recipe.
 
+use crate::settings::EvalRecipe;
 use serde_json::Value as Json;
 
 /// Canonical JSON, the same text for equal values: keys sorted, no spaces.
@@ -32,6 +33,10 @@ pub fn identity(recipe: &Json, plugins: &[&str]) -> String {
             // The contents count, not where they are.
             backbone.remove("path");
         }
+        if let Some(eval) = map.get_mut("eval").and_then(Json::as_object_mut) {
+            // The default depends on the device, which is not part of a recipe.
+            eval.entry("batch_size").or_insert_with(|| EvalRecipe::CPU_BATCH.into());
+        }
         if !plugins.is_empty() {
             let mut plugins = plugins.to_vec();
             plugins.sort_unstable();
@@ -56,6 +61,13 @@ mod tests {
         assert_eq!(a, b);
         assert_ne!(a, identity(json!({ "loss": { "x": 1.0, "y": [2, 1] } })));
         assert_ne!(a, identity(json!({ "loss": { "x": 1.0, "y": [1, 2], "seed": 1 } })));
+    }
+
+    #[test]
+    fn the_default_batch_size_of_evaluation_is_hashed_as_on_a_cpu() {
+        let identity = |eval: Json| identity(&json!({ "eval": eval }), &[]);
+        assert_eq!(identity(json!({ "every": 2 })), identity(json!({ "every": 2, "batch_size": 32 })));
+        assert_ne!(identity(json!({ "every": 2 })), identity(json!({ "every": 2, "batch_size": 64 })));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused to read or write a file.
-    #[error("cannot {action} `{path}`: {source}{hint}", hint = next_step(source))]
+    #[error("cannot {action} `{path}`: {source}{hint}", hint = next_step(action, source))]
     File {
         /// `read`, `write`, `create`, …
         action: &'static str,
@@ -61,8 +61,12 @@ impl Error {
 }
 
 /// What to do about an error of the operating system, where that is clear.
-fn next_step(error: &std::io::Error) -> &'static str {
+fn next_step(action: &str, error: &std::io::Error) -> &'static str {
     match error.kind() {
+        ErrorKind::NotFound if matches!(action, "write" | "create") => {
+            "\nhelp: check the path; a folder in it does not exist"
+        }
+        ErrorKind::NotADirectory => "\nhelp: check the path; a part of it is a file, not a folder",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "\nhelp: free some space, or choose a folder on another disk; an interrupted run resumes where it stopped"
         }
@@ -82,6 +86,8 @@ mod tests {
             (ErrorKind::StorageFull, "free some space"),
             (ErrorKind::PermissionDenied, "check the owner and permissions"),
             (ErrorKind::ReadOnlyFilesystem, "choose a folder that can be written"),
+            (ErrorKind::NotFound, "a folder in it does not exist"),
+            (ErrorKind::NotADirectory, "a part of it is a file"),
         ] {
             let message = Error::file("write", "a.json")(kind.into()).to_string();
             assert!(message.starts_with("cannot write `a.json`: ") && message.contains(step), "{message}");

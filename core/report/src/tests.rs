@@ -6,6 +6,7 @@ use crate::table::layout;
 use serde_json::json;
 use std::path::Path;
 
+#[allow(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 

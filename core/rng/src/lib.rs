@@ -11,7 +11,7 @@ pub fn stream(seed: u64, purpose: &str, epoch: u64, index: u64) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(key(seed, purpose, epoch, index))
 }
 
-/// A seed for other generators, e.g. for `tch::manual_seed`.
+/// A seed for other generators, e.g. libtorch's.
 pub fn seed_for(seed: u64, purpose: &str, epoch: u64, index: u64) -> i64 {
     let key = key(seed, purpose, epoch, index);
     let low = i64::from_le_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]);

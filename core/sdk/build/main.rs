@@ -10,13 +10,14 @@ use std::path::Path;
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
+    println!("cargo:rustc-env=CURRICLE_LIBTORCH={}", libtorch::VERSION);
     // docs.rs has no libtorch, and documentation needs none.
     if std::env::var_os("CARGO_FEATURE_DOC_ONLY").is_some() {
         return;
     }
     println!("cargo:rerun-if-changed=include/curricle_gradients.hpp");
-    println!("cargo:rustc-env=CURRICLE_LIBTORCH={}", libtorch::VERSION);
     println!("cargo:libtorch_lib={}", libtorch::lib().display());
     libtorch::compile("src/gradients/with_gradients.cpp", "curricle_sdk_gradients", Some(Path::new("include")));
+    libtorch::compile("src/mm.cpp", "curricle_sdk_mm", None);
     libtorch::compile("src/abi/host/protect.cpp", "curricle_sdk_protect", None);
 }

@@ -39,8 +39,9 @@
  *   Every record starts with its size as compiled by the side that fills it in, and is passed by
  *   pointer. Fields are only appended. The fields of inputs and sinks in version 2.0, and what
  *   is marked "required", exist in every record; a reader uses any other field only if the record's
- *   size covers it, and takes an absent field for 0 or null. So older and newer libraries work with older and newer programs. Read a
- *   record of the other side like this, with its fields 0 where it has none:
+ *   size covers it, and takes an absent field for 0 or null. So older and newer libraries work with
+ *   older and newer programs. Read a record of the other side like this, with its fields 0 where it
+ *   has none:
  *     curricle_batch mine = {0};
  *     memcpy(&mine, theirs, theirs->size < sizeof mine ? theirs->size : sizeof mine);
  *   A function of a table that is not required may be null. curricle_str never changes.
@@ -60,7 +61,7 @@ extern "C" {
 #endif
 
 #define CURRICLE_ABI_MAJOR 2u
-#define CURRICLE_ABI_MINOR 0u
+#define CURRICLE_ABI_MINOR 1u
 #define CURRICLE_LIBTORCH "2.13.0"
 #if defined(__linux__) && defined(__x86_64__)
 #define CURRICLE_TARGET "x86_64-linux"
@@ -274,6 +275,17 @@ typedef struct {
                                 const curricle_error_sink *error);
   /* Writes 1 if forward reads ema_embeddings. Called once, after create. */
   curricle_status (*needs_ema)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Since 2.1. Called once after the tensors were created, and before a checkpoint is restored into them,
+   * to give them values that no CURRICLE_INIT_… describes: in place, from nothing but the arguments. */
+  curricle_status (*initialise)(const void *instance, const curricle_tensors *tensors, const curricle_shape *shape,
+                                uint64_t seed, const curricle_error_sink *error);
+  /* Since 2.1. The following write 1 or 0 and are called once, after create. */
+  /* Is the gradient the derivative of the value? If not, `plugin check` does not compare the two. If null: yes. */
+  curricle_status (*gradient_is_exact)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Does forward read the weights? If not, recipes with a weight scheme are refused. If null: yes. */
+  curricle_status (*takes_weights)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
+  /* Does forward compute on the host, so that it waits for the device? If null: no. */
+  curricle_status (*runs_on_host)(const void *instance, uint32_t *answer, const curricle_error_sink *error);
 } curricle_loss_table;
 
 /* The functions of a sampler. `batches` must depend only on the settings and the epoch. */

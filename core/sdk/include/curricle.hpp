@@ -190,6 +190,13 @@ template <class T> const curricle_loss_table *loss_table() {
       return shield(error, [&] { self<T>(instance).after_step(tensors(lent), step(at)); });
     };
     table.needs_ema = CURRICLE_ASK(needs_ema);
+    table.initialise = [](const void *instance, const curricle_tensors *lent, const curricle_shape *sizes,
+                          uint64_t seed, const curricle_error_sink *error) {
+      return shield(error, [&] { self<T>(instance).initialise(tensors(lent), shape(sizes), seed); });
+    };
+    table.gradient_is_exact = CURRICLE_ASK(gradient_is_exact);
+    table.takes_weights = CURRICLE_ASK(takes_weights);
+    table.runs_on_host = CURRICLE_ASK(runs_on_host);
     return table;
   }();
   return &table;

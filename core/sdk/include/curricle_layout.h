@@ -166,13 +166,17 @@ CURRICLE_AT(curricle_weight_sink, weights, 16);
 CURRICLE_AT(curricle_weight_sink, scalar, 24);
 CURRICLE_AT(curricle_weight_sink, column, 32);
 
-CURRICLE_ASSERT(sizeof(curricle_loss_table) == 48);
+CURRICLE_ASSERT(sizeof(curricle_loss_table) == 80);
 CURRICLE_AT(curricle_loss_table, size, 0);
 CURRICLE_AT(curricle_loss_table, forward, 8);
 CURRICLE_AT(curricle_loss_table, tensors, 16);
 CURRICLE_AT(curricle_loss_table, advice, 24);
 CURRICLE_AT(curricle_loss_table, after_step, 32);
 CURRICLE_AT(curricle_loss_table, needs_ema, 40);
+CURRICLE_AT(curricle_loss_table, initialise, 48);
+CURRICLE_AT(curricle_loss_table, gradient_is_exact, 56);
+CURRICLE_AT(curricle_loss_table, takes_weights, 64);
+CURRICLE_AT(curricle_loss_table, runs_on_host, 72);
 
 CURRICLE_ASSERT(sizeof(curricle_sampler_table) == 32);
 CURRICLE_AT(curricle_sampler_table, size, 0);

@@ -214,8 +214,12 @@ struct WeightUpdate {
 // update or weigh_batch.
 struct Loss {
   std::vector<TensorSpec> tensors(const Shape &) const { return {}; }
+  void initialise(const Tensors &, const Shape &, uint64_t /*seed*/) const {}
   void after_step(const Tensors &, const StepInfo &) const {}
   bool needs_ema() const { return false; }
+  bool gradient_is_exact() const { return true; }
+  bool takes_weights() const { return true; }
+  bool runs_on_host() const { return false; }
   std::vector<Advice> advice(const DataFacts &) const { return {}; }
 };
 struct Sampler {

@@ -52,7 +52,7 @@ pub struct Round<'a> {
     /// The same by the moving average of the network; `Some` if the scheme [needs them](WeightScheme::needs_ema).
     pub ema_embeddings: Option<&'a Tensor>,
     /// Which samples have a label that the recipe's noise changed; `None` if that is not known. A method must not
-    /// use it, since nobody knows it of real data; it is for upper bounds such as `oracle`.
+    /// use it, because it is unknown for real data; it is for upper bounds such as `oracle`.
     pub flipped: Option<&'a [bool]>,
 }
 

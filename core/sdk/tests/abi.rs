@@ -49,7 +49,24 @@ impl Loss for Probe {
         Ok(())
     }
 
+    fn initialise(&self, tensors: &Tensors, shape: &Shape, seed: u64) -> Result<()> {
+        let _ = tensors.get("offset").shallow_clone().f_fill_((seed as i64) + shape.embedding)?;
+        Ok(())
+    }
+
     fn needs_ema(&self) -> bool {
+        true
+    }
+
+    fn gradient_is_exact(&self) -> bool {
+        false
+    }
+
+    fn takes_weights(&self) -> bool {
+        false
+    }
+
+    fn runs_on_host(&self) -> bool {
         true
     }
 
@@ -252,6 +269,22 @@ fn the_step_and_the_moving_average_reach_a_loss() {
         across.forward(&Batch { ema_embeddings: Some(&teacher), info, ..*batch }, &mut Log::disabled()).unwrap()
     });
     assert_eq!(value.double_value(&[]), 38.0);
+}
+
+#[test]
+fn what_a_loss_says_about_itself_survives_the_round_trip() {
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    assert!(across.needs_ema() && across.runs_on_host());
+    assert!(!across.gradient_is_exact() && !across.takes_weights());
+}
+
+#[test]
+fn a_loss_initialises_its_tensors() {
+    let across = round_trip("probe").factory.loss(&settings("{}")).unwrap();
+    let tensors = offset_tensors();
+    let shape = Shape { classes: 3, samples: 4, embedding: 2 };
+    tch::no_grad(|| across.initialise(&tensors, &shape, 40)).unwrap();
+    assert_eq!(tensors.get("offset").double_value(&[2, 1]), 42.0);
 }
 
 #[test]

@@ -19,11 +19,16 @@ unsafe extern "C" {
     pub(crate) fn curricle_autocast_exit(cuda: c_int, was_enabled: bool, was_kind: c_int) -> Failure;
     pub(crate) fn curricle_set_tf32(allowed: bool) -> Failure;
     pub(crate) fn curricle_set_deterministic(wanted: bool) -> Failure;
-    pub(crate) fn curricle_pin(tensor: *const C_tensor, pinned: *mut *mut C_tensor) -> Failure;
+    pub(crate) fn curricle_computes_bf16(index: c_int, answer: *mut bool) -> Failure;
+    pub(crate) fn curricle_pinned(sizes: *const i64, dimensions: usize, pinned: *mut *mut C_tensor) -> Failure;
+    pub(crate) fn curricle_gather(tensors: List, offsets: *const i64, count: usize, buffer: *const C_tensor)
+    -> Failure;
+    pub(crate) fn curricle_seed(seed: i64) -> Failure;
     pub(crate) fn curricle_take_grad(parameter: *const C_tensor, gradient: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_norm(tensors: List, count: usize, norm: *mut *mut C_tensor) -> Failure;
     pub(crate) fn curricle_scale(tensors: List, count: usize, factor: *const C_tensor) -> Failure;
     pub(crate) fn curricle_lerp(tensors: List, targets: List, count: usize, share: f64) -> Failure;
+    pub(crate) fn curricle_copy(tensors: List, sources: List, count: usize) -> Failure;
     pub(crate) fn curricle_unscale(
         gradients: List,
         count: usize,
@@ -54,6 +59,19 @@ unsafe extern "C" {
         momentum: f64,
         weight_decay: f64,
         nesterov: bool,
+        found_inf: *const C_tensor,
+    ) -> Failure;
+    pub(crate) fn curricle_rmsprop(
+        parameters: List,
+        gradients: List,
+        squares: List,
+        momenta: List,
+        count: usize,
+        lr: f64,
+        alpha: f64,
+        eps: f64,
+        momentum: f64,
+        weight_decay: f64,
         found_inf: *const C_tensor,
     ) -> Failure;
 }

@@ -82,7 +82,7 @@ mod tests {
 
     /// Value and gradients of `sum (tanh(x w) w)²`, with and without keeping the activations.
     fn value_and_gradients(kind: Option<Kind>, recomputed: bool) -> (Tensor, Tensor, Tensor) {
-        tch::manual_seed(0);
+        crate::seed(0).unwrap();
         let (x, w) = (leaf(&[5, 4]), leaf(&[4, 4]));
         let y = {
             let _autocast = kind.map(|kind| Autocast::enter(Device::Cpu, kind).unwrap());

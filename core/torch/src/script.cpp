@@ -7,17 +7,33 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using torch::jit::Module;
+
+// Files hold a tied parameter once for each of its names. It becomes one tensor again, with one gradient.
+static void tie(Module &module) {
+  std::map<std::tuple<void *, std::vector<int64_t>, std::vector<int64_t>>, at::Tensor> seen;
+  for (auto part : module.modules())
+    for (const auto &named : part.named_parameters(/*recurse=*/false)) {
+      const auto &own = named.value;
+      if (own.numel() == 0) continue;
+      const auto first = seen.try_emplace({own.data_ptr(), own.sizes().vec(), own.strides().vec()}, own).first->second;
+      if (!first.is_same(own)) part.setattr(named.name, first);
+    }
+}
 
 extern "C" {
 
 char *curricle_script_load(const char *path, int cuda, int index, Module **module) {
   return guarded([&] {
     const auto device = cuda ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index)) : at::Device(at::kCPU);
-    *module = new Module(torch::jit::load(path, device, /*load_debug_files=*/false));
+    auto loaded = torch::jit::load(path, device, /*load_debug_files=*/false);
+    tie(loaded);
+    *module = new Module(std::move(loaded));
   });
 }
 

@@ -65,7 +65,7 @@ impl Script {
         Ok(Self { module })
     }
 
-    /// All parameters and buffers.
+    /// All parameters and buffers. Tied parameters are one tensor under several names.
     pub fn tensors(&self) -> Result<Vec<ScriptTensor>> {
         let mut found: Vec<ScriptTensor> = Vec::new();
         // SAFETY: the module is valid, and `visit` gets the list that it expects.

@@ -8,16 +8,26 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <c10/core/DeviceGuard.h>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -52,6 +62,15 @@ std::vector<at::Tensor> state(const std::vector<at::Tensor> &parameters, at::Ten
                 "an optimiser state and its parameter have different strides");
   }
   return result;
+}
+
+// Overwrites tensors, unless the step is skipped.
+void set(const std::vector<at::Tensor> &tensors, std::vector<at::Tensor> values, const at::Tensor *skip) {
+  if (skip) {
+    const auto kept = skip->to(at::kBool);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = at::where(kept, tensors[i], values[i]);
+  }
+  at::_foreach_copy_(tensors, values);
 }
 
 } // namespace
@@ -94,9 +113,44 @@ char *curricle_set_deterministic(bool wanted) {
   });
 }
 
-// tch's `pin_memory` passes a device, and libtorch then warns at every call.
-char *curricle_pin(const at::Tensor *tensor, at::Tensor **pinned) {
-  return guarded([&] { *pinned = new at::Tensor(tensor->pin_memory()); });
+// Whether a CUDA device has compute capability 8.0 or later: libtorch asks the same before a convolution in bf16.
+char *curricle_computes_bf16(int index, bool *answer) {
+  return guarded([&] {
+    c10::DeviceGuard guard(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index)));
+    *answer = at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+  });
+}
+
+// Bytes in pinned memory; tch can only copy a tensor into it.
+char *curricle_pinned(const int64_t *sizes, size_t dimensions, at::Tensor **pinned) {
+  return guarded([&] {
+    const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(true);
+    *pinned = new at::Tensor(at::empty(at::IntArrayRef(sizes, dimensions), options));
+  });
+}
+
+// Copies tensors to their places in a buffer on the host. From a CUDA device into pinned memory the copies are only
+// queued, and waited for once.
+char *curricle_gather(at::Tensor *const *tensors, const int64_t *offsets, size_t count, const at::Tensor *buffer) {
+  return guarded([&] {
+    at::NoGradGuard no_grad;
+    c10::DeviceIndex waited_for = -1;
+    for (size_t i = 0; i < count; ++i) {
+      const auto &tensor = *tensors[i];
+      const auto bytes = static_cast<int64_t>(tensor.nbytes());
+      if (bytes == 0) continue;
+      auto place = buffer->narrow(0, offsets[i], bytes).view(tensor.scalar_type()).view(tensor.sizes());
+      place.copy_(tensor, /*non_blocking=*/true);
+      if (tensor.is_cuda()) waited_for = tensor.device().index();
+    }
+    if (waited_for >= 0) at::detail::getCUDAHooks().deviceSynchronize(waited_for);
+  });
+}
+
+// tch's `manual_seed` lets the exception through, which ends the process: after an error on a CUDA device, seeding
+// its generator fails too.
+char *curricle_seed(int64_t seed) {
+  return guarded([&] { at::manual_seed(static_cast<uint64_t>(seed)); });
 }
 
 // Returns the gradient and leaves none, so that the next backward pass does not accumulate into zeros.
@@ -121,6 +175,10 @@ char *curricle_scale(at::Tensor *const *tensors, size_t count, const at::Tensor 
 
 char *curricle_lerp(at::Tensor *const *tensors, at::Tensor *const *targets, size_t count, double share) {
   return guarded([&] { at::_foreach_lerp_(list(tensors, count), list(targets, count), share); });
+}
+
+char *curricle_copy(at::Tensor *const *tensors, at::Tensor *const *sources, size_t count) {
+  return guarded([&] { at::_foreach_copy_(list(tensors, count), list(sources, count)); });
 }
 
 char *curricle_unscale(at::Tensor *const *gradients, size_t count, at::Tensor *found_inf, const at::Tensor *inverse) {
@@ -155,6 +213,31 @@ char *curricle_sgd(at::Tensor *const *parameters, at::Tensor *const *gradients, 
                     momentum == 0.0 ? std::vector<at::Tensor>{} : state(all, momenta), weight_decay, momentum, lr,
                     /*dampening=*/0.0, nesterov, /*maximize=*/false, /*is_first_step=*/false,
                     /*grad_scale=*/std::nullopt, optional(found_inf));
+  });
+}
+
+// libtorch has no fused kernel for RMSprop; these are a few calls for all parameters.
+char *curricle_rmsprop(at::Tensor *const *parameters, at::Tensor *const *gradients, at::Tensor *const *squares,
+                       at::Tensor *const *momenta, size_t count, double lr, double alpha, double eps, double momentum,
+                       double weight_decay, const at::Tensor *found_inf) {
+  return guarded([&] {
+    const auto all = list(parameters, count);
+    auto gradient = laid_out_like(all, list(gradients, count));
+    if (weight_decay != 0.0) gradient = at::_foreach_add(gradient, at::_foreach_mul(all, weight_decay));
+    const auto old_square = state(all, squares);
+    auto square = at::_foreach_mul(gradient, gradient);
+    at::_foreach_mul_(square, 1.0 - alpha);
+    at::_foreach_add_(square, at::_foreach_mul(old_square, alpha));
+    auto root = at::_foreach_sqrt(square);
+    at::_foreach_add_(root, eps);
+    auto direction = at::_foreach_div(gradient, root);
+    set(old_square, std::move(square), found_inf);
+    if (momentum != 0.0) {
+      const auto velocity = state(all, momenta);
+      at::_foreach_add_(direction, at::_foreach_mul(velocity, momentum));
+      set(velocity, direction, found_inf);
+    }
+    set(all, at::_foreach_sub(all, at::_foreach_mul(direction, lr)), found_inf);
   });
 }
 

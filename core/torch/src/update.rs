@@ -1,7 +1,7 @@
 //! Optimiser steps on many parameters in one call.
 //!
-//! libtorch's fused kernels read every tensor once and launch one kernel for all of them on CUDA. They
-//! also take a flag on the device that skips the update, so a step with overflowing gradients is
+//! libtorch's fused kernels read every tensor once and launch one kernel for all of them on CUDA; RMSprop has none
+//! and takes a few calls for all parameters. They also take a flag on the device that skips the update, so a step with overflowing gradients is
 //! skipped without waiting for the device.
 
 use crate::Result;
@@ -43,6 +43,14 @@ pub fn lerp(tensors: &[&Tensor], targets: &[&Tensor], share: f64) -> Result<()> 
     let (list, targets) = (pointers(tensors), pointers(targets));
     // SAFETY: both lists hold live tensors and have this length.
     check(unsafe { ffi::curricle_lerp(list.as_ptr(), targets.as_ptr(), list.len(), share) })
+}
+
+/// Overwrites each of `tensors` with its counterpart in `sources`.
+pub fn copy(tensors: &[&Tensor], sources: &[&Tensor]) -> Result<()> {
+    assert_eq!(tensors.len(), sources.len(), "every tensor has a source");
+    let (list, sources) = (pointers(tensors), pointers(sources));
+    // SAFETY: both lists hold live tensors and have this length.
+    check(unsafe { ffi::curricle_copy(list.as_ptr(), sources.as_ptr(), list.len()) })
 }
 
 /// Multiplies gradients by `inverse` and sets `found_inf` to 1 if any of them is not finite.
@@ -143,6 +151,57 @@ impl Sgd {
                 self.momentum,
                 self.weight_decay,
                 self.nesterov,
+                optional(skip),
+            )
+        })
+    }
+}
+
+/// RMSprop with momentum.
+#[derive(Debug, Clone, Copy)]
+pub struct Rmsprop {
+    /// Learning rate.
+    pub lr: f64,
+    /// Decay rate α of the running average of the squared gradient.
+    pub alpha: f64,
+    /// Added to the denominator, ε.
+    pub eps: f64,
+    /// Momentum.
+    pub momentum: f64,
+    /// Weight decay (L2), added to the gradient.
+    pub weight_decay: f64,
+}
+
+impl Rmsprop {
+    /// Updates all parameters. `momenta` has the length of the other lists, or is empty if
+    /// `momentum` is 0. Nothing changes if `skip` is given and 1.
+    pub fn update(
+        &self,
+        parameters: &[&Tensor],
+        gradients: &[&Tensor],
+        squares: &[&Tensor],
+        momenta: &[&Tensor],
+        skip: Option<&Tensor>,
+    ) -> Result<()> {
+        same_length(parameters, &[gradients, squares]);
+        if self.momentum != 0.0 {
+            same_length(parameters, &[momenta]);
+        }
+        let [p, g, s, m] = [parameters, gradients, squares, momenta].map(pointers);
+        // SAFETY: all lists hold live tensors and have the stated length; the momenta are not read if
+        // `momentum` is 0.
+        check(unsafe {
+            ffi::curricle_rmsprop(
+                p.as_ptr(),
+                g.as_ptr(),
+                s.as_ptr(),
+                m.as_ptr(),
+                p.len(),
+                self.lr,
+                self.alpha,
+                self.eps,
+                self.momentum,
+                self.weight_decay,
                 optional(skip),
             )
         })

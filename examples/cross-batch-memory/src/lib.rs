@@ -52,6 +52,11 @@ impl Loss for CrossBatchMemory {
         log.per_sample("nearest_negative", &s.masked_fill(&negative.logical_not(), -1.0).amax([1], false));
         Ok(weighted_mean(&attract, &active(&attract, &positive)) + weighted_mean(&repel, &active(&repel, &negative)))
     }
+
+    /// The memory is a constant, though it holds the current batch too.
+    fn gradient_is_exact(&self) -> bool {
+        false
+    }
 }
 
 impl CrossBatchMemory {

@@ -5,6 +5,9 @@
 //! Python, and prints the ratios instead; the script says what it needs. `--threads N` sets the
 //! number of threads on both sides, 2 by default.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
 use curricle_sdk::{Batch, ComponentKind, Init, Log, Shape, Tensors, registered};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,6 +51,7 @@ fn compare(python: &str, threads: i32) {
         ours().into_iter().for_each(|m| keep_best(&mut all_ours, m));
         theirs(python, threads).into_iter().for_each(|m| keep_best(&mut all_theirs, m));
     }
+    println!("{}", cpu::name());
     println!("forward and backward at 64 x {DIMENSIONS}, {threads} threads, ms, best of {ROUNDS} rounds");
     println!("{:<14}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}", "loss", "median", "peer", "ratio", "minimum", "peer", "ratio");
     for (name, (median, min)) in &all_ours {
@@ -81,7 +85,7 @@ fn theirs(python: &str, threads: i32) -> Vec<Measured> {
 }
 
 fn ours() -> Vec<Measured> {
-    tch::manual_seed(0);
+    curricle_torch::seed(0).expect("a seed");
     let options = (Kind::Float, Device::Cpu);
     let labels = Tensor::arange(64, (Kind::Int64, Device::Cpu)).floor_divide_scalar(4);
     let ids = Tensor::arange(64, (Kind::Int64, Device::Cpu));

@@ -91,12 +91,13 @@ impl Loss for FastAp {
         let lost = &rate * &here;
         let gained = rate + here - precision.narrow(1, 1, self.bins);
         let by_cumulative = Tensor::stack(&[gained, -lost], 1);
-        let bin = position.floor().clamp_max_(self.bins as f64 - 1.0).to_kind(Kind::Int64);
+        // Positions are not negative, so the conversion rounds down.
+        let bin = position.to_kind(Kind::Int64).clamp_max_(self.bins - 1);
         let bins_of_both = bin.unsqueeze(1).expand([-1, 2, -1], false);
         let by_position = (by_cumulative.gather(2, &bins_of_both, false) * masks).sum_dim_intlist(1, false, None);
-        // At distance 0 a ramp has a kink; use the derivative 0 there.
+        // At distance 0 a ramp has a kink, but the squared distance of equal points has derivative 0 anyway.
         let scale = &share / count * per_bin;
-        let grad = by_position * scale.unsqueeze(1) * position.sign();
+        let grad = by_position * scale.unsqueeze(1);
         log.scalar("average_precision", || average_precision.dot(&share));
         embeddings.loss_of_squared_distances(&value, &grad)
     }

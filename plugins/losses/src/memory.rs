@@ -2,6 +2,7 @@
 
 use crate::not_negative;
 use curricle_sdk::gradients::{Distances, Embeddings, gradient_of_squared_distances};
+use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
 
 /// Embeddings of earlier batches that anchors are compared with, too.
@@ -150,7 +151,7 @@ impl References {
 
     /// Cosine similarities of anchors and references `[B, R]`.
     pub(crate) fn similarities(&self) -> Tensor {
-        self.embeddings.points.mm(&self.points.tr())
+        mm(&self.embeddings.points, &self.points.tr())
     }
 
     /// Euclidean distances of anchors and references `[B, R]`.
@@ -167,8 +168,8 @@ impl References {
             return self.embeddings.loss_of_similarities(value, grad);
         }
         // A sample of the batch is an anchor and a reference, a stored one only a reference.
-        let as_reference = grad.narrow(1, 0, self.anchors()).tr().mm(&self.embeddings.points);
-        self.embeddings.loss(value, &(grad.mm(&self.points) + as_reference))
+        let as_reference = mm(&grad.narrow(1, 0, self.anchors()).tr(), &self.embeddings.points);
+        self.embeddings.loss(value, &(mm(grad, &self.points) + as_reference))
     }
 
     /// A loss with this value and the gradient `grad` `[B, R]` with respect to the squared distances.
@@ -180,7 +181,7 @@ impl References {
         if stored > 0 {
             // ∂L/∂x_i = 2 Σ_j grad_ij (x_i - r_j).
             let (grad, points) = (grad.narrow(1, anchors, stored), self.points.narrow(0, anchors, stored));
-            gradient += (grad.sum_dim_intlist(1, true, None) * &self.embeddings.points - grad.mm(&points)) * 2.0;
+            gradient += (grad.sum_dim_intlist(1, true, None) * &self.embeddings.points - mm(&grad, &points)) * 2.0;
         }
         self.embeddings.loss(value, &gradient)
     }

@@ -2,6 +2,7 @@
 
 use crate::triplets::one_hot;
 use curricle_sdk::gradients::{Embeddings, not_zero};
+use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
 
 /// Cosines of a batch to the K learnable proxies, whose tensor `proxies` is `[C, D]` or `[C, centers, D]`.
@@ -21,7 +22,7 @@ impl<'a> Proxies<'a> {
         let tensor = batch.tensors.get("proxies");
         let raw = tensor.detach().to_kind(embeddings.points.kind()).flatten(0, -2);
         let inverse = raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12).reciprocal_();
-        let cosines = embeddings.points.mm(&raw.tr()).g_mul_(&inverse);
+        let cosines = mm(&embeddings.points, &raw.tr()).g_mul_(&inverse);
         Self { tensor, raw, inverse, cosines }
     }
 
@@ -30,8 +31,8 @@ impl<'a> Proxies<'a> {
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|².
         let scaled = grad * &self.inverse;
         let along = (&scaled * &self.cosines).sum_dim_intlist(0, false, None) * &self.inverse;
-        let by_proxy = scaled.tr().mm(&embeddings.points) - &self.raw * along.unsqueeze(1);
-        embeddings.loss_with(value, &scaled.mm(&self.raw), self.tensor, &by_proxy.view_as(self.tensor))
+        let by_proxy = mm(&scaled.tr(), &embeddings.points) - &self.raw * along.unsqueeze(1);
+        embeddings.loss_with(value, &mm(&scaled, &self.raw), self.tensor, &by_proxy.view_as(self.tensor))
     }
 
     /// The cosines `[B, C]` or `[B, C, centers]` in plain tensor operations, for the `reference` of a loss.

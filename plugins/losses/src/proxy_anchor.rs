@@ -3,6 +3,7 @@
 use crate::triplets::one_hot;
 use crate::{finite, positive};
 use curricle_sdk::gradients::{Embeddings, not_zero};
+use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
 
 /// Proxy-Anchor loss: every class has a learnable proxy, and the proxies are the anchors.
@@ -63,7 +64,7 @@ impl Loss for ProxyAnchor {
         // Norms divide the `[B, C]` cosines rather than the `[C, D]` proxies: fewer elements. z = -α cos.
         let inverse = raw.norm_scalaropt_dim(2.0, 1, false).clamp_min_(1e-12).reciprocal_();
         let scale = &inverse * -self.alpha;
-        let z = embeddings.points.mm(&raw.tr()).g_mul_(&scale);
+        let z = mm(&embeddings.points, &raw.tr()).g_mul_(&scale);
 
         // Exponents of both sums, `[2, B + 1, C]`: a sample attracts its own proxy and repels all others. The last row
         // is the 1 of both sums, e^(z+αδ) = 1.
@@ -91,8 +92,8 @@ impl Loss for ProxyAnchor {
         // ∂cos(x, p)/∂p = x/|p| - cos(x, p) p/|p|².
         let grad = by_z * scale;
         let along = (&grad * z).sum_dim_intlist(0, false, None) * inverse / self.alpha;
-        let by_embedding = grad.mm(&raw);
-        let by_proxy = grad.tr().mm(&embeddings.points).addcmul_(&raw, &along.unsqueeze(1));
+        let by_embedding = mm(&grad, &raw);
+        let by_proxy = mm(&grad.tr(), &embeddings.points).addcmul_(&raw, &along.unsqueeze(1));
         let loss = embeddings.loss_with(&(&pull + &push), &by_embedding, proxies, &by_proxy)?;
         log.scalar("positive_term", || pull);
         log.scalar("negative_term", || push);

@@ -6,6 +6,10 @@
 //!
 //! `cargo bench -p curricle-weights --bench solvers` compares the two solvers.
 
+#[path = "../../../benches/cpu.rs"]
+mod cpu;
+
+use curricle_sdk::mm;
 use curricle_sdk::rng::stream;
 use curricle_weights::classes::Classes;
 use curricle_weights::problem::WeightProblem;
@@ -22,8 +26,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let value = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|i| arguments.get(i + 1));
     let samples = value("--samples").and_then(|n| n.parse().ok()).unwrap_or(20_000);
-    tch::manual_seed(1);
-    println!("threads: {}\n", tch::get_num_threads());
+    curricle_torch::seed(1).expect("a seed");
+    println!("{}, {} threads\n", cpu::name(), tch::get_num_threads());
     let repetitions = value("--repetitions").and_then(|n| n.parse().ok()).unwrap_or(5);
     xi_against_bare_products(samples, 512, repetitions);
     exact_at_the_size_of_sop();
@@ -78,15 +82,13 @@ fn xi_against_bare_products(samples: i64, size: i64, repetitions: usize) {
     println!("ξ± of {samples} × {size}: {full:.2} s; the products alone {bare:.2} s; {ratio:.0} % of their speed\n");
 }
 
-/// The products that ξ± needs, and nothing else: tiles on and above the diagonal, into one buffer.
+/// The products that ξ± needs, and nothing else: tiles on and above the diagonal.
 fn bare_products(rows: &Tensor, tile: i64) {
     let samples = rows.size()[0];
-    let room = Tensor::empty([tile * tile], (rows.kind(), rows.device()));
     for top in (0..samples).step_by(tile as usize) {
         for left in (top..samples).step_by(tile as usize) {
             let (height, width) = (tile.min(samples - top), tile.min(samples - left));
-            let room = room.narrow(0, 0, height * width).view([height, width]);
-            let _ = rows.narrow(0, top, height).mm_out(&room, &rows.narrow(0, left, width).tr());
+            let _ = mm(&rows.narrow(0, top, height), &rows.narrow(0, left, width).tr());
         }
     }
 }

@@ -21,6 +21,7 @@
 //! of correct samples that the network of the first epoch ranks low.
 
 use crate::classes::Classes;
+use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
 
 /// Rows of the product that are in memory at a time.
@@ -90,7 +91,7 @@ fn samples_ranked_below(embeddings: &Tensor, classes: &Classes, limit: i64) -> R
     for top in (0..rows.size()[0]).step_by(TILE as usize) {
         let height = TILE.min(rows.size()[0] - top);
         let (x, own) = (rows.narrow(0, top, height), ids.narrow(0, top, height));
-        let similarity = x.matmul(&means);
+        let similarity = mm(&x, &means);
         // The mean over the other samples of the class; for the only one of a class a number above all others.
         let others = sizes.index_select(0, &own) - 1.0;
         let sum = (&x * (totals.index_select(0, &own) - &x)).sum_dim_intlist([1i64].as_slice(), false, None);

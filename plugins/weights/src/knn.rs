@@ -9,6 +9,7 @@
 use crate::classes::Classes;
 use crate::schedule::First;
 use crate::xi::embeddings;
+use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
 
 /// Weights from the labels of neighbours.
@@ -94,7 +95,7 @@ fn in_tiles(embeddings: &Tensor, classes: &Classes, k: usize, height: usize) -> 
     let mut counts = Vec::new();
     for top in (0..samples as i64).step_by(height) {
         let height = (height as i64).min(samples as i64 - top);
-        let similarity = rows.narrow(0, top, height).matmul(&columns);
+        let similarity = mm(&rows.narrow(0, top, height), &columns);
         // A sample is not its own neighbour.
         let _ = similarity.narrow(1, top, height).fill_diagonal_(f64::NEG_INFINITY, false);
         let (_, nearest) = similarity.topk(k as i64, 1, true, false);

@@ -11,7 +11,7 @@
 //! the diagonal and all other tiles need no mask.
 
 use crate::classes::Classes;
-use curricle_sdk::{Advice, Error, LossInfo, Result, Round};
+use curricle_sdk::{Advice, Error, LossInfo, Result, Round, mm};
 use tch::{Device, Kind, Tensor};
 
 /// The constants of the two log-sums.
@@ -141,8 +141,6 @@ struct ClassPairs<'a> {
     class: Vec<(i64, i64)>,
     constants: &'a XiConstants,
     tile: i64,
-    /// Buffer for one tile, reused for each: new memory of that size costs page faults.
-    room: Tensor,
     /// Whether e^{±αS} and e^{±βS}, and their sums over a tile, fit in f32: for unit vectors they do
     /// unless α or β is very large. If not, every tile is reduced by log-sum-exp, which took about 1.6
     /// times as long overall.
@@ -158,11 +156,10 @@ impl<'a> ClassPairs<'a> {
             let (start, end) = (class.len(), class.len() + classes.size(c));
             class.resize(end, (start as i64, end as i64));
         }
-        let room = Tensor::empty([tile * tile], (rows.kind(), rows.device()));
         let steepest = constants.alpha.max(constants.beta);
         let lengths = rows.norm_scalaropt_dim(2.0, [1i64].as_slice(), false).square();
         let plain = lengths.le(76.0 / steepest).all().int64_value(&[]) == 1;
-        Self { rows, labels, class, constants, tile, room, plain }
+        Self { rows, labels, class, constants, tile, plain }
     }
 
     /// log Σ e^{-α(S-ρ)} over the positives and log Σ e^{β(S-ρ)} over the negatives of each row,
@@ -187,8 +184,7 @@ impl<'a> ClassPairs<'a> {
     /// Adds e^{-αS} and e^{βS} of one tile; ρ is a common factor that is applied at the end.
     fn add_tile(&self, rows: &Tensor, top: i64, left: i64, pos: &Tensor, neg: &Tensor) {
         let (height, width) = (rows.size()[0], self.tile.min(self.rows.size()[0] - left));
-        let room = self.room.narrow(0, 0, height * width).view([height, width]);
-        let exponent = rows.mm_out(&room, &self.rows.narrow(0, left, width).tr());
+        let exponent = mm(rows, &self.rows.narrow(0, left, width).tr());
         for first in (top..top + height).step_by(STRIP as usize) {
             let last = (first + STRIP).min(top + height) - 1;
             let from = self.class[first as usize].0.max(left);

@@ -6,14 +6,16 @@ use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::Experiment;
 use curricle_engine::audit::{
-    Audit, AuditOptions, Cleaned, DuplicateKind, DuplicatePair, Evidence, Policy, UnsureSuspects,
+    Audit, AuditOptions, Cleaned, Decisions, DuplicateKind, DuplicatePair, Evidence, Policy, UnsureSuspects,
 };
+use curricle_engine::backbone::RecognisedNetwork;
 use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{self, FinishedRun, RunOptions};
 use curricle_engine::stop::StopSignal;
-use curricle_recipe::DataRecipe;
+use curricle_recipe::{BackboneRecipe, DataRecipe};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Maximum number of rows in the tables of suspects and of classes.
 const ROWS: usize = 10;
@@ -84,7 +86,8 @@ struct TrainArgs {
     /// Train on and audit the images in this CSV file of `path,label`; paths are relative to the file.
     #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     csv: Option<PathBuf>,
-    /// Pretrained MobileNet-V2 weights with torchvision's names; better and faster on photographs.
+    /// Pretrained weights of any supported network, which is recognised from the file; better and faster on
+    /// photographs.
     #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
     weights: Option<PathBuf>,
     /// Print the training recipe and exit.
@@ -105,9 +108,11 @@ impl TrainArgs {
     fn recipe(&self) -> Result<String> {
         let found = |path: &Path| path.canonicalize().map_err(Error::file("find", path));
         let weights = self.weights.as_deref().map(found).transpose()?;
+        let network = weights.as_deref().map(RecognisedNetwork::of).transpose()?;
+        let pretrained = weights.as_deref().zip(network.as_ref());
         match (&self.images, &self.csv) {
-            (Some(folder), _) => Ok(recipe_text(ImageSource::Folder(&found(folder)?), weights.as_deref())),
-            (None, Some(file)) => Ok(recipe_text(ImageSource::List(&found(file)?), weights.as_deref())),
+            (Some(folder), _) => Ok(recipe_text(ImageSource::Folder(&found(folder)?), pretrained)),
+            (None, Some(file)) => Ok(recipe_text(ImageSource::List(&found(file)?), pretrained)),
             (None, None) => Err(Error::usage("nothing to audit; name a run, or use `--images` or `--csv`".into())),
         }
     }
@@ -126,6 +131,7 @@ impl TrainArgs {
             progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
             profile: false,
             image_cache: None,
+            checkpoint_every: Duration::from_secs(run::CHECKPOINT_SECONDS),
         };
         let stop =
             StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
@@ -144,6 +150,9 @@ struct ApplyArgs {
     /// Write a cleaned list of labels (CSV of `path,label`) that recipes can read.
     #[arg(long, value_name = "FILE")]
     apply: Option<PathBuf>,
+    /// Apply the decisions of this file, exported from the page, and the options below to other suspects.
+    #[arg(long, value_name = "FILE", requires = "apply", value_parser = super::existing)]
+    decisions: Option<PathBuf>,
     /// Relabel suspects whose proposed label is right with at least this probability.
     #[arg(long, default_value_t = 0.9, value_name = "PROBABILITY", requires = "apply", conflicts_with = "no_relabel")]
     relabel_above: f64,
@@ -207,6 +216,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         scheme: audit_recipe::SCHEME.into(),
         device: args.device.device,
         threads: args.device.threads,
+        progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
     };
     let audit = Audit::of(&run, &options)?;
     let (table, gallery) = (out.join("audit.csv"), out.join("audit.html"));
@@ -214,13 +224,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     audit.write_gallery(&gallery, args.limit)?;
     let cleaned = match &args.apply.apply {
         Some(path) => {
-            let cleaned = audit.cleaned(&policy);
+            let decisions = args.apply.decisions.as_deref().map(|file| Decisions::read(file, &audit)).transpose()?;
+            let cleaned = audit.cleaned(&policy, decisions.as_ref());
             cleaned.write(path)?;
             Some((path.as_path(), cleaned))
         }
         None => None,
     };
-    let written = AuditFiles { table: &table, gallery: &gallery, cleaned, data: &run.experiment.recipe.data };
+    let recipe = &run.experiment.recipe;
+    let written =
+        AuditFiles { table: &table, gallery: &gallery, cleaned, data: &recipe.data, network: &recipe.backbone };
     if args.json { output::json(&report(&audit, &written)) } else { show(&audit, &written, args.limit) }
 }
 
@@ -231,6 +244,26 @@ struct AuditFiles<'a> {
     cleaned: Option<(&'a Path, Cleaned)>,
     /// The data that the cleaned labels belong to.
     data: &'a DataRecipe,
+    /// The network that the embeddings come from.
+    network: &'a BackboneRecipe,
+}
+
+/// Which network judged the labels, and how far it can be relied on.
+fn network_line(audit: &Audit, AuditFiles { network, data, .. }: &AuditFiles) -> String {
+    let name = network.name();
+    let agreeing = 100.0 * audit.agreement();
+    let basis = match (network.weights(), network) {
+        (Some(file), _) => format!("`{name}` with the weights of `{}`", file.display()),
+        (None, BackboneRecipe::Linear | BackboneRecipe::Mlp { .. }) => format!("`{name}` on precomputed features"),
+        (None, BackboneRecipe::Torchscript(_)) => format!("`{name}`"),
+        (None, _) if matches!(data, DataRecipe::Strokes(_)) => format!("`{name}`, trained from scratch"),
+        (None, _) => format!(
+            "`{name}`, trained from scratch on these images alone: enough for drawings and symbols, but unreliable on \
+             photographs; there, use pretrained weights (`--weights` with `--images`)"
+        ),
+    };
+    let doubt = if agreeing < 50.0 { "; it hardly knows these classes, so take the suspects as hints" } else { "" };
+    format!("network: {basis}\nthe neighbours agree with {agreeing:.0} % of the labels{doubt}")
 }
 
 /// How a recipe reads a cleaned list.
@@ -284,6 +317,9 @@ fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
         "weights": audit.weights,
         "neighbours": audit.neighbours,
         "estimate": audit.estimate,
+        "network": written.network.name(),
+        "pretrained": written.network.weights(),
+        "agreement": audit.agreement(),
         "suspects": audit.suspects().iter().enumerate().map(suspect).collect::<Vec<_>>(),
         "classes": audit.classes(),
         "mix_ups": audit.mix_ups(),
@@ -347,13 +383,15 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
             }
             _ => String::new(),
         };
-        let Cleaned { relabelled, dropped, listed, .. } = cleaned;
+        let Cleaned { decided, relabelled, dropped, listed, .. } = cleaned;
+        let decided = if *decided > 0 { format!("{decided} decided by you, ") } else { String::new() };
         output::print(&format!(
-            "cleaned labels: {relabelled} relabelled, {dropped} dropped, {listed} in `{}`{wrong}\n",
+            "cleaned labels: {decided}{relabelled} relabelled, {dropped} dropped, {listed} in `{}`{wrong}\n",
             path.display()
         ))?;
         output::note(&format!("to use them in a recipe: {}", recipe_line(path, cleaned, written.data)));
     }
+    output::note(&network_line(audit, written));
     let shown = if count > limit { format!(" (the first {limit})") } else { String::new() };
     output::note(&format!("gallery{shown}: {}", written.gallery.display()));
     output::note(&format!("all samples with all values: {}", written.table.display()));

@@ -1,5 +1,6 @@
 //! The recipe that `curricle audit` trains with when it is given images instead of a run.
 
+use curricle_engine::backbone::RecognisedNetwork;
 use curricle_record::folder_name;
 use std::path::Path;
 
@@ -16,18 +17,22 @@ pub(super) enum ImageSource<'a> {
     List(&'a Path),
 }
 
-/// The text of the recipe. With pretrained weights, the network is a frozen MobileNet-V2 whose features
-/// are computed once; without, it is a small network trained from scratch.
+/// The text of the recipe. With pretrained weights and the network they are for, the network is frozen and its
+/// features are computed once; without, it is a small network trained from scratch.
 ///
 /// Paths should be absolute: relative ones are resolved from the folder of the recipe file.
-pub(super) fn recipe_text(images: ImageSource, weights: Option<&Path>) -> String {
+pub(super) fn recipe_text(images: ImageSource, pretrained: Option<(&Path, &RecognisedNetwork)>) -> String {
     let quoted = |path: &Path| toml::Value::String(path.display().to_string()).to_string();
     let (source, path) = match images {
         ImageSource::Folder(path) => ("folder", path),
         ImageSource::List(path) => ("csv", path),
     };
-    let network = match weights {
-        Some(file) => PRETRAINED.replace("WEIGHTS", &quoted(file)),
+    let network = match pretrained {
+        Some((file, network)) => {
+            let settings: String = network.settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+            let lines = format!("name = \"{}\"     # recognised from the file\n{settings}", network.name);
+            PRETRAINED.replace("NETWORK\n", &lines).replace("WEIGHTS", &quoted(file))
+        }
         None => SMALL.to_string(),
     };
     let shared = SHARED.replace("CLASSES", &classes_in_a_batch(images).to_string());
@@ -60,7 +65,7 @@ on_bad_image = \"skip\"     # names and counts them
 shrink = 256              # decodes large photographs faster
 
 [backbone]
-name = \"mobilenet_v2\"
+NETWORK
 weights = WEIGHTS
 frozen = true             # features are computed once; only the embedding is trained
 
@@ -136,12 +141,15 @@ mod tests {
     fn the_text_is_valid_toml_for_any_path() {
         let path = Path::new("/data/my \"best\" images");
         for images in [ImageSource::Folder(path), ImageSource::List(path)] {
-            for weights in [None, Some(Path::new("/data/it's.pth"))] {
-                let text = recipe_text(images, weights);
+            let network = RecognisedNetwork { name: "vit_small_16", settings: vec![("patch", 8)] };
+            for pretrained in [None, Some((Path::new("/data/it's.pth"), &network))] {
+                let text = recipe_text(images, pretrained);
                 let recipe: toml::Table = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
                 assert_eq!(recipe["data"]["path"].as_str(), path.to_str());
                 assert_eq!(recipe["name"].as_str(), Some("audit-my-best-images"));
-                assert_eq!(recipe["backbone"].get("weights").is_some(), weights.is_some());
+                let weights = recipe["backbone"].get("weights").and_then(toml::Value::as_str);
+                assert_eq!(weights, pretrained.map(|_| "/data/it's.pth"));
+                assert_eq!(recipe["backbone"].get("patch").is_some(), pretrained.is_some());
             }
         }
     }

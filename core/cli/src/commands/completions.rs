@@ -15,6 +15,9 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
+/// Completes words with `=` and `:` in bash, such as `--set loss.name=ms`; it calls the function of the other script.
+const WHOLE_WORDS_IN_BASH: &str = include_str!("../../templates/completions.bash");
+
 /// Prints the script.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let name = args.shell.to_string();
@@ -25,5 +28,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     shell
         .write_registration("COMPLETE", "curricle", "curricle", "curricle", &mut script)
         .map_err(|e| Error::failed(format!("cannot write the script: {e}")))?;
-    output::print(&String::from_utf8_lossy(&script))
+    let whole_words = if args.shell == Shell::Bash { WHOLE_WORDS_IN_BASH } else { "" };
+    output::print(&format!("{}{whole_words}", String::from_utf8_lossy(&script)))
 }

@@ -77,8 +77,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn described(set: &PublishedSet) -> String {
     let mut text = format!("{}: {}\n  from {}\n", set.name, set.summary, set.from);
     for archive in set.archives {
-        let hash = archive.md5.map_or("hash not known".to_string(), |md5| format!("md5 {md5}"));
-        text += &format!("  download {:32} {hash}\n", archive.name);
+        let known = match (archive.bytes, archive.md5) {
+            (Some(bytes), Some(md5)) => format!("{bytes} bytes, md5 {md5}"),
+            _ => "size and hash not known".into(),
+        };
+        text += &format!("  download {:32} {known}\n", archive.name);
     }
     for file in set.files {
         let known = match (file.bytes, file.sha256) {

@@ -30,9 +30,9 @@ pub(crate) struct Args {
     /// Safetensors file to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Batch size.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    batch_size: i64,
+    /// Batch size. Default: 32 on a CPU, more on a GPU.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    batch_size: Option<i64>,
     #[command(flatten)]
     device: DeviceArgs,
     /// Print a summary as JSON.

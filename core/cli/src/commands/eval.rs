@@ -96,11 +96,11 @@ fn table(file: &EmbeddingFile, metrics: &Metrics) -> String {
     }
     let protocol = if file.query.is_some() { "each against the gallery" } else { "each against all other samples" };
     let mut text = format!(
-        "{} samples of {} classes, {} dimensions; {} queries, {protocol}\n",
-        file.labels.len(),
-        classes(file),
+        "{} of {}, {} dimensions; {}, {protocol}\n",
+        output::counted(file.labels.len(), "sample", "samples"),
+        output::counted(classes(file), "class", "classes"),
         file.embeddings.size()[1],
-        metrics.queries
+        output::counted(metrics.queries, "query", "queries")
     );
     if metrics.excluded > 0 {
         text += &format!("excluded queries: {}, because no other sample has their class\n", metrics.excluded);

@@ -1,5 +1,6 @@
 //! The recipe that `curricle init` writes.
 
+use crate::output;
 use curricle_engine::data::{ImageSurvey, Survey};
 use std::path::PathBuf;
 
@@ -59,7 +60,12 @@ pub(super) fn found(survey: &Survey) -> String {
     let split = |split: &curricle_engine::data::SplitReport| {
         let (smallest, largest) = (split.smallest_class, split.largest_class);
         let each = if smallest == largest { smallest.to_string() } else { format!("{smallest} to {largest}") };
-        format!("{}: {} classes, {} samples ({each} per class)", split.split, split.classes, split.samples)
+        let classes = output::counted(split.classes, "class", "classes");
+        format!(
+            "{}: {classes}, {} ({each} per class)",
+            split.split,
+            output::counted(split.samples, "sample", "samples")
+        )
     };
     let splits: Vec<_> = survey.splits.iter().map(split).collect();
     let images = survey.images.map_or("features".to_string(), |ImageSurvey { width, height, grey }| {
@@ -73,7 +79,8 @@ fn network(images: ImageSurvey) -> String {
     if side < 96 {
         return SMALL.replace("SIZE", &if side < 48 { 32 } else { 64 }.to_string());
     }
-    PHOTOGRAPHS.replace("SIZE", &if side < 192 { 128 } else { 224 }.to_string())
+    let large = "224\nshrink = 256            # decodes large photographs faster";
+    PHOTOGRAPHS.replace("SIZE", if side < 192 { "128" } else { large })
 }
 
 const FEATURES: &str = "\
@@ -94,7 +101,6 @@ name = \"conv4\"
 const PHOTOGRAPHS: &str = "\
 [images]
 size = SIZE
-shrink = 256            # decodes large photographs faster
 flip = 0.5
 
 [backbone]
@@ -109,7 +115,7 @@ const REST: &str = "\
 [loss]
 name = \"ms\"             # `curricle list loss`
 
-# If some labels may be wrong, let the training decide how much each sample counts:
+# If some labels may be wrong, use these two tables instead, so that training decides how much each sample counts:
 # [loss]
 # name = \"bspml\"
 # [weights]

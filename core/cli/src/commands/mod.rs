@@ -47,7 +47,10 @@ fn existing(path: &str) -> Result<PathBuf, String> {
 /// Creates a folder for output, and checks that files can be written there, before work that takes long.
 fn writable_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
-    tempfile::Builder::new().prefix(".curricle-").tempfile_in(folder).map_err(Error::file("write to", folder))?;
+    tempfile::Builder::new()
+        .prefix(".curricle-")
+        .tempfile_in(folder)
+        .map_err(|error| Error::file("write to", folder)(error.kind().into()))?;
     Ok(())
 }
 
@@ -57,7 +60,9 @@ fn writable_file(file: &Path) -> Result<()> {
         return Err(Error::usage(format!("`{}` is a folder\nhelp: name a file in it", file.display())));
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new().prefix(".curricle-").tempfile_in(folder).map_err(Error::file("write", file))?;
+    // Its own errors name the temporary file too.
+    let trial = tempfile::Builder::new().prefix(".curricle-").tempfile_in(folder);
+    trial.map_err(|error| Error::file("write", file)(error.kind().into()))?;
     Ok(())
 }
 

@@ -167,9 +167,11 @@ fn next_steps(args: &Args) -> String {
         Lang::Rust => ("cargo build --release", "cargo test --release", format!("target/release/lib{name}.so")),
         Lang::Cpp => ("make", "make check", format!("lib{name}.so")),
     };
+    let kind = curricle_sdk::ComponentKind::from(args.kind);
     format!(
         "created `{name}`; next:\n  cd {name}\n  {build}\n  {test}\n  curricle plugin check {library}\n\
-         and in a recipe:\n  [plugins]\n  paths = [\"{name}/{library}\"]\n"
+         and in a recipe next to the folder `{name}`:\n  [plugins]\n  paths = [\"{name}/{library}\"]\n\n  \
+         [{kind}]\n  name = \"{name}\"\n"
     )
 }
 

@@ -7,6 +7,7 @@ use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{self, RunOptions, RunOutcome};
 use curricle_engine::stop::StopSignal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Train a model from a recipe, evaluate it and log to TensorBoard.
 ///
@@ -29,6 +30,11 @@ pub(crate) struct Args {
     /// the recipe to make images smaller.
     #[arg(long, value_name = "FOLDER", env = "CURRICLE_IMAGE_CACHE")]
     image_cache: Option<PathBuf>,
+    /// Write a checkpoint after an epoch if this many seconds have passed since the last one; 0: after every epoch.
+    ///
+    /// A run that is stopped by a signal always writes one.
+    #[arg(long, value_name = "SECONDS", default_value_t = run::CHECKPOINT_SECONDS)]
+    checkpoint_every: u64,
     /// Start over, even if the run is finished or partly done.
     #[arg(long)]
     force: bool,
@@ -53,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         progress: ProgressMode::detect(output::verbosity() == Verbosity::Quiet),
         profile: args.profile,
         image_cache: args.image_cache.clone(),
+        checkpoint_every: Duration::from_secs(args.checkpoint_every),
     };
     let stop = StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let outcome = run::execute(&experiment, &options, &stop)?;

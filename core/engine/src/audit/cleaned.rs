@@ -1,6 +1,6 @@
 //! The labels after correcting suspects: a list that recipes can read.
 
-use super::{Audit, Evidence};
+use super::{Audit, Decision, Decisions, Evidence};
 use crate::{Error, Result};
 use curricle_record::files;
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub enum UnsureSuspects {
 /// The cleaned labels and their counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cleaned {
+    /// Samples that a person decided about.
+    pub decided: usize,
     /// Samples whose label changed.
     pub relabelled: usize,
     /// Samples dropped.
@@ -42,16 +44,30 @@ pub struct Cleaned {
 }
 
 impl Cleaned {
-    pub(super) fn new(audit: &Audit, policy: &Policy) -> Self {
+    pub(super) fn new(audit: &Audit, policy: &Policy, decisions: Option<&Decisions>) -> Self {
         let mut in_order: Vec<&Evidence> = audit.ranked.iter().collect();
         in_order.sort_by_key(|e| e.row);
-        let mut cleaned =
-            Self { relabelled: 0, dropped: 0, listed: 0, wrong_before: None, wrong_after: None, rows: Vec::new() };
+        let mut cleaned = Self {
+            decided: 0,
+            relabelled: 0,
+            dropped: 0,
+            listed: 0,
+            wrong_before: None,
+            wrong_after: None,
+            rows: Vec::new(),
+        };
         let (mut wrong_before, mut wrong_after) = (0, 0);
         let is_wrong = |e: &Evidence, label: &str| e.original.as_deref().is_some_and(|original| original != label);
         for e in in_order {
             wrong_before += usize::from(is_wrong(e, audit.class(e.label)));
-            let Some(label) = policy.label(e) else {
+            let decision = decisions.and_then(|decisions| decisions.about(&e.path));
+            cleaned.decided += usize::from(decision.is_some());
+            let label = match decision {
+                Some(Decision::Label(label)) => Some(*label),
+                Some(Decision::Drop) => None,
+                None => policy.label(e),
+            };
+            let Some(label) = label else {
                 cleaned.dropped += 1;
                 continue;
             };

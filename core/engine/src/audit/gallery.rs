@@ -1,10 +1,10 @@
 //! `audit.html`: suspects next to typical members of their labelled and proposed classes.
 //!
-//! The page is self-contained and has no scripts. The strip of typical members of a class is embedded
-//! once and reused.
+//! The page is self-contained. The strip of typical members of a class is embedded once and reused. A script
+//! lets a person decide about each suspect (`deciding`); without JavaScript, the rest of the page is the same.
 
 use super::findings::Findings;
-use super::{Audit, Evidence};
+use super::{Audit, Evidence, deciding};
 use crate::data::{Inputs, Layout};
 use crate::track::rgb_image::RgbImage;
 use crate::{Error, Result};
@@ -112,11 +112,14 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
     let failed = |e: minijinja::Error| Error::encode("the gallery")(format!("{e:#}"));
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
+    environment.add_template("decide.html", include_str!("decide.html")).map_err(failed)?;
     environment.add_template("findings.html", include_str!("findings.html")).map_err(failed)?;
     let template = environment.get_template("gallery.html").map_err(failed)?;
     let view = json!({
         "title": audit.title,
-        "style": include_str!("gallery.css"),
+        "style": concat!(include_str!("gallery.css"), include_str!("decide.css")),
+        "script": include_str!("decide.js"),
+        "samples_json": deciding::samples_json(audit)?,
         "weights": audit.weights.describe().replace('`', ""),
         "neighbours": audit.neighbours,
         "samples": audit.ranked.len(),

@@ -5,10 +5,12 @@
 //! scores into the probability that a label is wrong and into their number; `evidence` ranks. `duplicates`
 //! and `far` find near-duplicates and images that belong to no class. For a person to check, `weights` reads
 //! or computes the weights of the samples and `neighbours` lets the nearest trusted ones vote. The output is
-//! a CSV file (`table`), an HTML page (`gallery`) and labels for the next run (`cleaned`); `known`
-//! scores the findings where the wrong labels are known.
+//! a CSV file (`table`), an HTML page (`gallery`) on which a person can decide (`deciding`, `decisions`), and
+//! labels for the next run (`cleaned`); `known` scores the findings where the wrong labels are known.
 
 mod cleaned;
+mod deciding;
+mod decisions;
 mod discriminant;
 mod duplicates;
 mod evidence;
@@ -23,6 +25,7 @@ mod table;
 mod weights;
 
 pub use cleaned::{Cleaned, Policy, UnsureSuspects};
+pub use decisions::{Decision, Decisions};
 pub use duplicates::{DuplicateKind, DuplicatePair};
 pub use evidence::{ClassCount, Confusion, Evidence};
 pub use known::GroundTruthScores;
@@ -33,6 +36,7 @@ use crate::backbone::Model;
 use crate::data::noise::NoisySplit;
 use crate::data::{Dataset, Inputs, Split};
 use crate::device::{self, DeviceChoice};
+use crate::progress::{Bar, ProgressMode};
 use crate::run::FinishedRun;
 use crate::{Error, Result};
 use curricle_sdk::guard;
@@ -56,6 +60,8 @@ pub struct AuditOptions {
     pub device: DeviceChoice,
     /// Threads of libtorch; all physical cores by default.
     pub threads: Option<usize>,
+    /// How the progress of computing embeddings is shown.
+    pub progress: ProgressMode,
 }
 
 /// The findings of an audit.
@@ -102,11 +108,12 @@ impl Audit {
             .map_err(|source| Error::Torch { during: "moving the training set", source })?;
         let model = run.model(device)?;
         let frozen = recipe.backbone.frozen();
-        let features = features(&model, &inputs, frozen, recipe.eval.batch_size)?;
+        let batch_size = recipe.eval.batch_size;
+        let features = features(&model, &inputs, frozen, batch_size, options.progress)?;
         let embeddings = if frozen {
-            model.embed(&Inputs::Features(features.shallow_clone()), recipe.eval.batch_size)?
+            model.embed(&Inputs::Features(features.shallow_clone()), batch_size)?
         } else if matches!(inputs, Inputs::Features(_)) {
-            model.embed(&inputs, recipe.eval.batch_size)?
+            model.embed(&inputs, batch_size)?
         } else {
             features.shallow_clone()
         };
@@ -115,7 +122,7 @@ impl Audit {
             Some(test) => {
                 let inputs = guard(|| Ok(test.inputs.to_device(device)))
                     .map_err(|source| Error::Torch { during: "moving the test set", source })?;
-                Some((self::features(&model, &inputs, frozen, recipe.eval.batch_size)?, test.paths))
+                Some((self::features(&model, &inputs, frozen, batch_size, options.progress)?, test.paths))
             }
             None => None,
         };
@@ -204,6 +211,11 @@ impl Audit {
         &self.ranked[..count]
     }
 
+    /// Share of the samples whose label gets the most votes. If it is low, the network hardly distinguishes the classes.
+    pub fn agreement(&self) -> f64 {
+        self.ranked.iter().filter(|e| e.voted == e.label).count() as f64 / self.ranked.len().max(1) as f64
+    }
+
     /// The name of a class.
     pub fn class(&self, class: i64) -> &str {
         usize::try_from(class).ok().and_then(|class| self.class_names.get(class)).map_or("", String::as_str)
@@ -229,9 +241,9 @@ impl Audit {
         gallery::write(path, self, limit)
     }
 
-    /// The labels after applying a policy to the suspects.
-    pub fn cleaned(&self, policy: &Policy) -> Cleaned {
-        Cleaned::new(self, policy)
+    /// The labels after applying a person's decisions, and a policy to the other suspects.
+    pub fn cleaned(&self, policy: &Policy, decisions: Option<&Decisions>) -> Cleaned {
+        Cleaned::new(self, policy, decisions)
     }
 
     fn inputs(&self) -> &Inputs {
@@ -241,14 +253,28 @@ impl Audit {
 
 /// The features that labels are judged by: those of a frozen network or of the data set, which no label has
 /// influenced; else the trained embeddings.
-fn features(model: &Model, inputs: &Inputs, frozen: bool, batch_size: i64) -> Result<Tensor> {
-    match inputs {
-        Inputs::Features(features) => Ok(features.shallow_clone()),
-        _ if frozen => match model.precompute(inputs, batch_size)? {
-            Inputs::Features(features) => Ok(features),
-            _ => Err(Error::Failed("precomputed features are not features; please report this".into())),
-        },
-        _ => model.embed(inputs, batch_size),
+fn features(
+    model: &Model,
+    inputs: &Inputs,
+    frozen: bool,
+    batch_size: Option<i64>,
+    progress: ProgressMode,
+) -> Result<Tensor> {
+    if let Inputs::Features(features) = inputs {
+        return Ok(features.shallow_clone());
+    }
+    let bar = Bar::new(progress, "computing embeddings", inputs.len() as u64);
+    let mut before = 0;
+    let advance = |done: usize, _| {
+        bar.advance_by((done - before) as u64);
+        before = done;
+    };
+    if !frozen {
+        return model.embed_with(inputs, batch_size, advance);
+    }
+    match model.precompute(inputs, batch_size, advance)? {
+        Inputs::Features(features) => Ok(features),
+        _ => Err(Error::Failed("precomputed features are not features; please report this".into())),
     }
 }
 

@@ -129,7 +129,7 @@ fn columns(table: &SampleTable, split: &Split) -> Result<HashMap<String, Vec<f64
     }
     if table.len() != split.len() {
         let (found, wanted) = (table.len(), split.len());
-        return Err(table.wrong(format!("has {found} samples, but the training set has {wanted}")));
+        return Err(table.wrong(format!("samples listed: {found}, but the training set has {wanted}")));
     }
     let wanted = ["weight", "xi_pos", "xi_neg"].into_iter().filter(|name| table.has(name));
     wanted.map(|name| Ok((name.to_string(), table.numbers(name)?))).collect()
@@ -158,7 +158,7 @@ mod tests {
             (text.replace("class 1", "class 0"), "line 3 belongs to other data"),
             (text.replace("0.25", "much"), "line 3: `weight` is not a number"),
             (text.replace("path", "file"), "has no column `path`"),
-            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "has 1 samples, but the training set has 2"),
+            (text.lines().take(2).collect::<Vec<_>>().join("\n"), "samples listed: 1, but the training set has 2"),
         ] {
             let found = read(&changed).unwrap_err();
             assert!(found.ends_with(message), "{found}");

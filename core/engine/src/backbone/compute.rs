@@ -1,6 +1,7 @@
 //! How a network computes: precision, memory format and CUDA flags.
 
 use crate::data::Layout;
+use crate::{Error, Result};
 use curricle_recipe::{Precision, TrainRecipe};
 use curricle_torch::Autocast;
 use std::fmt;
@@ -19,11 +20,21 @@ impl Compute {
     /// The fastest choice for the recipe on the device.
     ///
     /// 16-bit and TF32 convolutions run on tensor cores, which are faster with channels last; so is
-    /// oneDNN on the CPU (measured; see `docs/cuda.md`). Plain f32 convolutions on CUDA are not.
-    pub fn choose(train: &TrainRecipe, layout: Layout, device: Device) -> Self {
+    /// oneDNN on the CPU (measured; see `docs/cuda.md`). Plain f32 convolutions on CUDA are not, nor those of GPUs
+    /// without TF32, before compute capability 8.0.
+    pub fn choose(train: &TrainRecipe, layout: Layout, device: Device) -> Result<Self> {
         let images = matches!(layout, Layout::Images { .. });
-        let short = train.precision != Precision::F32 || train.tf32;
-        Self { precision: train.precision, channels_last: images && (short || !device.is_cuda()) }
+        let short = train.precision != Precision::F32 || (train.tf32 && computes_bf16(device)?);
+        Ok(Self { precision: train.precision, channels_last: images && (short || !device.is_cuda()) })
+    }
+
+    /// A sentence for those who could train faster on this device.
+    pub(crate) fn advice(self, layout: Layout, device: Device) -> Result<Option<&'static str>> {
+        let slower = self.precision == Precision::F32 && matches!(layout, Layout::Images { .. });
+        Ok((slower && computes_bf16(device)?).then_some(
+            "this GPU has fast arithmetic in bf16: `train.precision = \"bf16\"` trains faster and with less memory, \
+             and is a run of its own",
+        ))
     }
 
     /// Always f32, for models used after training.
@@ -50,6 +61,10 @@ impl Compute {
             _ => inputs.shallow_clone(),
         }
     }
+}
+
+fn computes_bf16(device: Device) -> Result<bool> {
+    curricle_torch::computes_bf16(device).map_err(|e| Error::Torch { during: "asking the device", source: e.into() })
 }
 
 impl fmt::Display for Compute {

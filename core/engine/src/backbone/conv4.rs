@@ -2,6 +2,7 @@
 //! convolution, batch norm, ReLU and 2×2 max-pooling.
 
 use super::network::Network;
+use tch::Tensor;
 use tch::nn::{self, ModuleT};
 
 /// Four halvings must leave at least one pixel.
@@ -25,6 +26,19 @@ pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
             // Equivalent to ReLU before pooling, gradients included, on a quarter of the values.
             .add_fn(|x| x.max_pool2d(2, 2, 0, 1, false).relu());
     }
-    let module = nn::func_t(move |x, train| blocks.forward_t(x, train).adaptive_avg_pool2d([MAP, MAP]).flatten(1, -1));
+    let module = nn::func_t(move |x, train| pool(&blocks.forward_t(x, train)).flatten(1, -1));
     Network { module: Box::new(module), features: width * MAP * MAP }
+}
+
+/// Averages a feature map to `MAP` x `MAP`. Adaptive pooling has no deterministic gradient on CUDA, so it is left to
+/// images whose size is not a multiple of 32.
+fn pool(map: &Tensor) -> Tensor {
+    match map.size()[..] {
+        [.., MAP, MAP] => map.shallow_clone(),
+        [.., height, width] if height % MAP == 0 && width % MAP == 0 => {
+            let kernel = [height / MAP, width / MAP];
+            map.avg_pool2d(kernel, kernel, [0, 0], false, true, None::<i64>)
+        }
+        _ => map.adaptive_avg_pool2d([MAP, MAP]),
+    }
 }

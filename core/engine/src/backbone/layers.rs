@@ -1,6 +1,7 @@
 //! Building blocks of the networks: convolutions, batch norm that can be frozen, activations.
 
 use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
 use tch::Tensor;
 use tch::nn::{self, Module, ModuleT};
 
@@ -85,7 +86,7 @@ impl<'a> Scope<'a> {
                 let _ = tensor.set_requires_grad(false);
             });
         }
-        Norm { inner, frozen: self.frozen_norm }
+        Norm { inner, frozen: self.frozen_norm, cached: Mutex::default() }
     }
 
     /// Convolution, batch norm and activation; `names` are those of the first two.
@@ -101,7 +102,13 @@ impl<'a> Scope<'a> {
 pub(super) struct Norm {
     inner: nn::BatchNorm,
     frozen: bool,
+    /// Scale and shift, if frozen, and the state of the tensors that they were computed from.
+    cached: Mutex<Option<(Vec<TensorState>, ScaleAndShift)>>,
 }
+
+/// Where a tensor is and how often it was changed in place.
+type TensorState = (usize, i64);
+type ScaleAndShift = (Tensor, Tensor);
 
 impl ModuleT for Norm {
     fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
@@ -115,8 +122,24 @@ impl Norm {
         self.frozen || !train
     }
 
-    /// That scale and shift.
-    fn scale_and_shift(&self) -> (Tensor, Tensor) {
+    /// That scale and shift. Nothing changes those of a frozen norm, except loading weights.
+    fn scale_and_shift(&self) -> ScaleAndShift {
+        if !self.frozen {
+            return self.computed();
+        }
+        let inner = &self.inner;
+        let tensors = [Some(&inner.running_mean), Some(&inner.running_var), inner.ws.as_ref(), inner.bs.as_ref()];
+        let state = |tensor: &Tensor| (tensor.data_ptr() as usize, tensor.internal_version());
+        let now: Vec<TensorState> = tensors.into_iter().flatten().map(state).collect();
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, (scale, shift)) = match cached.take() {
+            Some(kept) if kept.0 == now => cached.insert(kept),
+            _ => cached.insert((now, self.computed())),
+        };
+        (scale.shallow_clone(), shift.shallow_clone())
+    }
+
+    fn computed(&self) -> ScaleAndShift {
         let inner = &self.inner;
         let scale = (&inner.running_var + EPSILON).rsqrt();
         let scale = inner.ws.as_ref().map_or_else(|| scale.shallow_clone(), |ws| ws * &scale);
@@ -157,8 +180,9 @@ pub(super) struct Block {
 
 impl ModuleT for Block {
     fn forward_t(&self, x: &Tensor, train: bool) -> Tensor {
-        let normed =
-            if self.norm.is_fixed(train) { self.folded(x) } else { self.norm.forward_t(&self.conv.forward(x), train) };
+        // On CUDA, folding takes more kernel launches than it saves: a plain batch norm is one.
+        let folded = self.norm.is_fixed(train) && !x.device().is_cuda();
+        let normed = if folded { self.folded(x) } else { self.norm.forward_t(&self.conv.forward(x), train) };
         self.activation.apply(normed)
     }
 }
@@ -187,7 +211,7 @@ mod tests {
 
     #[test]
     fn folding_a_norm_changes_neither_outputs_nor_gradients() {
-        tch::manual_seed(0);
+        curricle_torch::seed(0).unwrap();
         let variables = nn::VarStore::new(Device::Cpu);
         let layer = conv(4, 6, 3).with_stride(2).with_bias();
         let block = Scope::new(variables.root(), false).block(("conv", "norm"), layer, Activation::Silu);
@@ -212,5 +236,20 @@ mod tests {
         for (a, b) in gradients(&apart).iter().zip(gradients(&folded)) {
             assert!(a.abs().max().double_value(&[]) > 1e-3 && a.allclose(&b, 1e-10, 1e-10, false));
         }
+    }
+
+    #[test]
+    fn scale_and_shift_of_a_frozen_norm_follow_loaded_weights() {
+        let variables = nn::VarStore::new(Device::Cpu);
+        let norm = Scope::new(variables.root(), true).norm(2);
+        let first = norm.scale_and_shift();
+        let again = norm.scale_and_shift();
+        assert_eq!(first.0.data_ptr(), again.0.data_ptr(), "computed once");
+        tch::no_grad(|| drop(norm.inner.running_mean.shallow_clone().fill_(3.0)));
+        let changed = norm.scale_and_shift();
+        assert!(changed.1.allclose(&(-(&changed.0 * 3.0)), 1e-6, 1e-6, false));
+        let mut moved = norm.inner.running_mean.shallow_clone();
+        moved.set_data(&Tensor::from_slice(&[5.0f32, 5.0]));
+        assert!(norm.scale_and_shift().1.allclose(&(-(&changed.0 * 5.0)), 1e-6, 1e-6, false));
     }
 }

@@ -12,6 +12,7 @@ mod mlp;
 mod mobilenet_v2;
 mod network;
 mod normalise;
+mod recognise;
 mod resnet;
 mod squeezenet1_1;
 #[cfg(test)]
@@ -24,12 +25,13 @@ pub use compute::Compute;
 pub(crate) use groups::{layer_decay, parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
 pub(crate) use network::{ImageSize, image_size};
+pub use recognise::RecognisedNetwork;
 pub(crate) use torchscript::script_hash;
 pub(crate) use weights::pytorch_tensors;
 
 use crate::data::{Inputs, Layout, View};
 use crate::{Error, Result};
-use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe, VitRecipe};
+use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, EvalRecipe, NormaliseRecipe, VitRecipe};
 use curricle_record::WeightsReport;
 use curricle_sdk::guard;
 use init::Scheme;
@@ -266,8 +268,9 @@ impl Model {
         }
     }
 
-    /// Embeddings of all samples, computed in batches without gradients.
-    pub fn embed(&self, inputs: &Inputs, batch_size: i64) -> Result<Tensor> {
+    /// Embeddings of all samples, computed in batches without gradients. Default of the batch size: see
+    /// [`embedding_batch`].
+    pub fn embed(&self, inputs: &Inputs, batch_size: Option<i64>) -> Result<Tensor> {
         self.embed_with(inputs, batch_size, |_, _| ())
     }
 
@@ -275,7 +278,7 @@ impl Model {
     pub(crate) fn embed_with(
         &self,
         inputs: &Inputs,
-        batch_size: i64,
+        batch_size: Option<i64>,
         progress: impl FnMut(usize, usize),
     ) -> Result<Tensor> {
         self.evaluated(inputs, batch_size, |batch| self.forward(batch, false), progress)
@@ -283,19 +286,25 @@ impl Model {
 
     /// Precomputes the embedding layer's inputs for all samples. Used as inputs, they skip the backbone. Only
     /// valid while the backbone is frozen.
-    pub(crate) fn precompute(&self, inputs: &Inputs, batch_size: i64) -> Result<Inputs> {
-        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), |_, _| ()).map(Inputs::Features)
+    pub(crate) fn precompute(
+        &self,
+        inputs: &Inputs,
+        batch_size: Option<i64>,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Inputs> {
+        self.evaluated(inputs, batch_size, |batch| self.features(batch, false), progress).map(Inputs::Features)
     }
 
     fn evaluated(
         &self,
         inputs: &Inputs,
-        batch_size: i64,
+        batch_size: Option<i64>,
         compute: impl Fn(&Tensor) -> Tensor,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Tensor> {
         let _no_grad = tch::no_grad_guard();
         let all: Vec<i64> = (0..inputs.len() as i64).collect();
+        let batch_size = batch_size.unwrap_or_else(|| embedding_batch(inputs.layout(), self.device()));
         let batches: Vec<Vec<i64>> = all.chunks(batch_size.max(1) as usize).map(<[i64]>::to_vec).collect();
         let torch = |source| Error::Torch { during: "computing embeddings", source };
         let mut parts = Vec::with_capacity(batches.len());
@@ -324,12 +333,32 @@ impl Model {
         self.weights.as_ref()
     }
 
+    /// Tensors that a forward pass in training changes: running statistics, and buffers of a TorchScript module.
+    pub(crate) fn buffers(&self) -> Vec<Tensor> {
+        if self.backbone_frozen || self.recipe.vision().is_some_and(|vision| vision.frozen_norm) {
+            return Vec::new();
+        }
+        self.variables.variables().into_values().filter(|tensor| !tensor.requires_grad()).collect()
+    }
+
     /// All parameters and running statistics, sorted by name.
     pub fn tensors(&self) -> Vec<NamedTensor> {
         let mut all: Vec<_> =
             self.variables.variables().into_iter().map(|(name, tensor)| NamedTensor { name, tensor }).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+}
+
+/// Pixels to embed at a time on a GPU: 128 images of 224 × 224, whose activations fit into the memory of any.
+const GPU_PIXELS: i64 = 128 * 224 * 224;
+
+/// How many samples to embed at a time, unless someone chose. Embeddings depend on it only by rounding.
+pub(crate) fn embedding_batch(layout: Layout, device: Device) -> i64 {
+    match layout {
+        _ if !device.is_cuda() => EvalRecipe::CPU_BATCH,
+        Layout::Images { height, width, .. } => (GPU_PIXELS / (height * width).max(1)).clamp(32, 1024),
+        Layout::Features { .. } => 1024,
     }
 }
 

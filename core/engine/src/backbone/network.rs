@@ -67,7 +67,7 @@ pub(super) fn build(
 /// The width and height that images must have for a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageSize {
-    /// At least so many pixels, because it halves them repeatedly.
+    /// At least this many pixels, because it halves them repeatedly.
     AtLeast(i64),
     /// A multiple of the patch size.
     MultipleOf(i64),

@@ -177,8 +177,8 @@ fn initial_parameters_depend_only_on_the_seed() {
 #[test]
 fn embeddings_have_unit_length_and_do_not_depend_on_the_batch_size() {
     let (model, inputs) = (small(0), images());
-    let whole = model.embed(&inputs, 6).unwrap();
-    let parts = model.embed(&inputs, 4).unwrap();
+    let whole = model.embed(&inputs, Some(6)).unwrap();
+    let parts = model.embed(&inputs, Some(4)).unwrap();
     assert_eq!(whole.size(), [6, 8]);
     let lengths = whole.norm_scalaropt_dim(2.0, [1i64].as_slice(), false);
     assert!((lengths - 1.0).abs().max().double_value(&[]) < 1e-6);
@@ -246,9 +246,9 @@ fn precomputed_features_give_the_same_embeddings() {
     let recipe = BackboneRecipe::MobilenetV2(VisionRecipe::default());
     let model = model(&recipe, LAYOUT);
     let images = Inputs::Images(pixels());
-    let features = model.precompute(&images, 1).unwrap();
+    let features = model.precompute(&images, Some(1), |_, _| ()).unwrap();
     assert_eq!(features.layout(), Layout::Features { size: 1280 });
-    let (a, b) = (model.embed(&features, 2).unwrap(), model.embed(&images, 2).unwrap());
+    let (a, b) = (model.embed(&features, Some(2)).unwrap(), model.embed(&images, Some(2)).unwrap());
     assert!((a - b).abs().max().double_value(&[]) < 1e-6);
 }
 

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use curricle_recipe::TorchscriptRecipe;
 use curricle_torch::{Script, ScriptTensor};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -79,8 +79,7 @@ pub(super) fn build(
     check_hash(&mut recipe.clone())?;
     let script = load(&recipe.path, device)?;
     let wrong = |message: String| Error::format(&recipe.path, message);
-    let tensors = script.tensors().map_err(|error| wrong(error.to_string()))?;
-    check_tensors(&tensors).map_err(wrong)?;
+    let tensors = distinct(script.tensors().map_err(|error| wrong(error.to_string()))?).map_err(wrong)?;
     let is_norm = |name: &str| {
         let layer = name.rsplit_once('.').map_or("", |(layer, _)| layer);
         tensors.iter().any(|named| named.buffer && named.name == format!("{layer}.running_mean"))
@@ -100,8 +99,9 @@ pub(super) fn build(
 
 /// The names of a module's tensors.
 pub(super) fn names(path: &Path) -> Result<Vec<String>> {
-    let tensors = load(path, Device::Cpu)?.tensors().map_err(|error| Error::format(path, error.to_string()))?;
-    Ok(tensors.into_iter().map(|named| named.name).collect())
+    let wrong = |message| Error::format(path, message);
+    let tensors = load(path, Device::Cpu)?.tensors().map_err(|error| wrong(error.to_string()))?;
+    Ok(distinct(tensors).map_err(wrong)?.into_iter().map(|named| named.name).collect())
 }
 
 fn load(path: &Path, device: Device) -> Result<Script> {
@@ -122,23 +122,26 @@ fn load(path: &Path, device: Device) -> Result<Script> {
     })
 }
 
-fn check_tensors(tensors: &[ScriptTensor]) -> Result<(), String> {
-    let mut owners: HashMap<usize, &str> = HashMap::new();
-    for ScriptTensor { name, buffer, tensor } in tensors {
-        let kind = tensor.kind();
-        if !buffer && kind != Kind::Float {
+/// The tensors of a module without the further names of tied parameters, as in Python's `named_parameters`.
+fn distinct(tensors: Vec<ScriptTensor>) -> Result<Vec<ScriptTensor>, String> {
+    let mut found: Vec<ScriptTensor> = Vec::new();
+    for named in tensors {
+        let (name, kind) = (&named.name, named.tensor.kind());
+        if !named.buffer && kind != Kind::Float {
             return Err(format!("has a parameter `{name}` of type {kind:?}; save the network with `model.float()`"));
         }
-        if tensor.numel() == 0 {
-            continue;
-        }
-        if let Some(other) = owners.insert(tensor.data_ptr() as usize, name) {
-            return Err(format!(
-                "has one tensor under two names, `{other}` and `{name}`; tied parameters are not supported"
-            ));
+        let shared = |other: &&ScriptTensor| other.tensor.data_ptr() == named.tensor.data_ptr();
+        match found.iter().filter(|_| named.tensor.numel() > 0).find(shared) {
+            None => found.push(named),
+            // `Script` made it one tensor with the first.
+            Some(other) if !named.buffer && other.tensor.size() == named.tensor.size() => {}
+            Some(other) => {
+                let other = &other.name;
+                return Err(format!("has `{other}` and `{name}` in the same memory; give each its own tensor"));
+            }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The number of features, found with a trial batch.

@@ -114,7 +114,8 @@ impl Case {
     pub(super) fn with_memory(self, loss: &dyn Loss) -> Result<Self, NotPassed> {
         for number in [100, 101] {
             let mut other = Self::usual(loss, number)?;
-            other.ids = &other.ids + (20 * (number as i64 - 99));
+            // Other samples than those of the usual batch, and below `SAMPLES`.
+            other.ids = &other.ids + 15 * (number as i64 - 99);
             let _ = other.call(loss, &self.tensors, 0)?;
             let info = StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() };
             call(Running::as_noted(), &[], || tch::no_grad(|| loss.after_step(&self.tensors, &info)))?;
@@ -123,7 +124,7 @@ impl Case {
     }
 
     fn call(&self, loss: &dyn Loss, tensors: &Tensors, seed: i64) -> Result<Tensor, NotPassed> {
-        tch::manual_seed(seed);
+        curricle_torch::seed(seed).map_err(curricle_sdk::Error::from)?;
         let average = loss.needs_ema().then(|| unit(&(self.embeddings.detach() + 0.01)));
         let batch = Batch {
             // Losses that do not take weights are never given any.

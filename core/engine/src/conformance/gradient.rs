@@ -17,6 +17,10 @@ pub(crate) fn agrees_with_finite_differences(subject: &Subject) -> Result<(), No
     if !loss.gradient_is_exact() {
         return skip("the loss treats a part of its formula as a constant");
     }
+    // The suite derives the teacher from the embeddings, so finite differences would move both.
+    if loss.needs_ema() {
+        return skip("the loss has a teacher, which moves with the embeddings here");
+    }
     for number in 0..3 {
         let mut case = Case::usual(loss.as_ref(), number)?;
         if number == 2 {
@@ -34,7 +38,7 @@ pub(crate) fn agrees_with_finite_differences(subject: &Subject) -> Result<(), No
 
 fn compare(loss: &dyn Loss, case: &Case, outcome: &LossOutcome, index: usize, seed: i64) -> Result<(), NotPassed> {
     let (name, gradient) = &outcome.gradients[index];
-    tch::manual_seed(seed);
+    curricle_torch::seed(seed).map_err(curricle_sdk::Error::from)?;
     let direction = gradient.randn_like();
     let direction = &direction / direction.norm();
     let computed = (gradient * &direction).sum(None).double_value(&[]);

@@ -18,6 +18,7 @@ impl Loss for Attract {
         let weights = batch.weights.filter(|_| self.mistake != "absent");
         let (s, pairs, w) = (batch.similarities(), Batch { weights, ..*batch }.pairs(), batch.weights_or_ones());
         let terms: Tensor = (1.0 - &s) * &pairs.positive * w.unsqueeze(1);
+        log.per_sample("attraction", &terms.select(1, 0));
         let terms: Tensor = terms.sum(None) / pairs.positive.sum(None).clamp_min(1.0);
         Ok(match self.mistake.as_str() {
             "gradient" => &terms + (&s - s.detach()).sum(None),

@@ -63,7 +63,7 @@ impl WeightedData {
         let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
         let flipped: Vec<bool> = (0..self.labels.len()).map(|sample| sample % 5 == 4).collect();
         for round in u64::from(!scheme.before_training())..=2 {
-            tch::manual_seed(0);
+            curricle_torch::seed(0)?;
             let loss = LossInfo { name: "ms", settings: &settings };
             let round = Round {
                 round,

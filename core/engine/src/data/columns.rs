@@ -4,11 +4,11 @@
 //! order, among others. Without a header they are the first columns, in order.
 
 /// A line: its number in the file, and a field for each requested column.
-pub(super) type Line = (u64, Vec<Option<String>>);
+pub(crate) type Line = (u64, Vec<Option<String>>);
 
 /// The lines of a file, without its header. Every line has a field for each `needed` column;
 /// `optional` columns are found by the header, or follow the needed ones.
-pub(super) fn read(text: &[u8], needed: &[&str], optional: &[&str]) -> Result<Vec<Line>, String> {
+pub(crate) fn read(text: &[u8], needed: &[&str], optional: &[&str]) -> Result<Vec<Line>, String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(text);
     let mut places: Vec<Option<usize>> = (0..needed.len() + optional.len()).map(Some).collect();
     let mut lines = Vec::new();

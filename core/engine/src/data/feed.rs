@@ -7,6 +7,7 @@
 use super::files::Files;
 use super::images::{Occurrence, Pipeline, View};
 use super::split::Inputs;
+use crate::device::decoder_threads;
 use crate::{Error, Result};
 use curricle_sdk::guard;
 use std::collections::{HashMap, VecDeque};
@@ -120,7 +121,7 @@ impl Prefetcher {
             name.spawn(move || work(&files, view, &queue))
         };
         let most = waiting.iter().map(Vec::len).sum::<usize>();
-        let threads = (0..rayon::current_num_threads().min(most)).map(|_| work()).collect::<std::io::Result<_>>();
+        let threads = (0..decoder_threads(device).min(most)).map(|_| work()).collect::<std::io::Result<_>>();
         let threads = threads.map_err(|e| Error::Failed(format!("cannot start image workers: {e}")))?;
         let files = files.clone();
         let mut prefetcher = Self { files, device, waiting, in_progress: VecDeque::new(), jobs: Some(jobs), threads };
@@ -221,10 +222,10 @@ unsafe impl Sync for BatchBuffer {}
 impl BatchBuffer {
     fn new(size: usize, files: &Files, device: Device) -> Result<Self> {
         let side = files.settings().size as i64;
-        let batch = Tensor::f_empty([size as i64, 3, side, side], (Kind::Uint8, Device::Cpu));
+        let size_of_batch = [size as i64, 3, side, side];
         let batch = match device {
-            Device::Cuda(_) => batch.and_then(|batch| curricle_torch::pin(&batch)),
-            _ => batch,
+            Device::Cuda(_) => curricle_torch::pinned(&size_of_batch),
+            _ => Tensor::f_empty(size_of_batch, (Kind::Uint8, Device::Cpu)),
         };
         let batch = batch.map_err(|e| Error::Torch { during: "allocating a batch", source: e.into() })?;
         let pixels = batch.data_ptr().cast();

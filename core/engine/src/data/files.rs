@@ -48,6 +48,12 @@ impl Files {
         self.places.is_empty()
     }
 
+    /// Whether these are the same files in the same order. Both must be of one data set, whose transforms they share.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let (ours, theirs) = (self.places.iter().map(|file| &file.path), other.places.iter().map(|file| &file.path));
+        Arc::ptr_eq(&self.settings, &other.settings) && ours.eq(theirs)
+    }
+
     /// How images are transformed.
     pub fn settings(&self) -> &ImagesRecipe {
         &self.settings

@@ -2,7 +2,7 @@
 
 mod check;
 mod class_split;
-mod columns;
+pub(crate) mod columns;
 mod features;
 mod feed;
 mod file_list;
@@ -25,6 +25,7 @@ pub use check::{DataReport, SplitReport, check};
 use curricle_record::SkippedFile;
 pub use feed::{Feed, Samples};
 pub use files::Files;
+pub(crate) use hash::{add_labels, add_texts};
 pub use images::View;
 pub use loose_images::LooseImages;
 pub(crate) use loose_images::find_images;

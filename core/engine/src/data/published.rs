@@ -31,6 +31,8 @@ pub struct PublishedSet {
 pub struct Archive {
     /// Its name.
     pub name: &'static str,
+    /// Size in bytes.
+    pub bytes: Option<u64>,
     /// Its MD5, as its publishers and torchvision give it.
     pub md5: Option<&'static str>,
 }
@@ -46,8 +48,11 @@ pub struct PublishedFile {
     pub sha256: Option<&'static str>,
 }
 
-const fn archive(name: &'static str, md5: Option<&'static str>) -> Archive {
-    Archive { name, md5 }
+const fn archive(name: &'static str, known: Option<(u64, &'static str)>) -> Archive {
+    match known {
+        Some((bytes, md5)) => Archive { name, bytes: Some(bytes), md5: Some(md5) },
+        None => Archive { name, bytes: None, md5: None },
+    }
 }
 
 const fn file(paths: &'static [&'static str], known: Option<(u64, &'static str)>) -> PublishedFile {
@@ -63,7 +68,7 @@ pub const PUBLISHED: [PublishedSet; 4] = [
         name: "cub200",
         summary: "CUB-200-2011: 200 bird species; 5864 training and 5924 test images of 100 classes each",
         from: "https://data.caltech.edu/records/65de6-vp158",
-        archives: &[archive("CUB_200_2011.tgz", Some("97eceeb196236b17998738112f37df78"))],
+        archives: &[archive("CUB_200_2011.tgz", Some((1_150_585_339, "97eceeb196236b17998738112f37df78")))],
         files: &[
             file(
                 &["images.txt", "CUB_200_2011/images.txt"],
@@ -85,10 +90,10 @@ pub const PUBLISHED: [PublishedSet; 4] = [
         summary: "Cars-196: 196 car models; 8054 training and 8131 test images of 98 classes each",
         from: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (no longer online; mirrors have the same files)",
         archives: &[
-            archive("cars_train.tgz", Some("065e5b463ae28d29e77c1b4b166cfe61")),
-            archive("cars_test.tgz", Some("4ce7ebf6a94d07f1952d94dd34c4d501")),
-            archive("car_devkit.tgz", Some("c3b158d763b6e2245038c8ad08e45376")),
-            archive("cars_test_annos_withlabels.mat", Some("b0a2b23655a3edd16d84508592a98d10")),
+            archive("cars_train.tgz", Some((979_269_282, "065e5b463ae28d29e77c1b4b166cfe61"))),
+            archive("cars_test.tgz", Some((977_350_468, "4ce7ebf6a94d07f1952d94dd34c4d501"))),
+            archive("car_devkit.tgz", Some((330_960, "c3b158d763b6e2245038c8ad08e45376"))),
+            archive("cars_test_annos_withlabels.mat", Some((185_758, "b0a2b23655a3edd16d84508592a98d10"))),
         ],
         files: &[
             file(
@@ -114,7 +119,7 @@ pub const PUBLISHED: [PublishedSet; 4] = [
         name: "sop",
         summary: "Stanford Online Products: 59,551 training images of 11,318 and 60,502 test images of 11,316 products",
         from: "https://cvgl.stanford.edu/projects/lifted_struct",
-        archives: &[archive("Stanford_Online_Products.zip", Some("7f73d41a2f44250d4779881525aea32e"))],
+        archives: &[archive("Stanford_Online_Products.zip", Some((3_083_860_082, "7f73d41a2f44250d4779881525aea32e")))],
         files: &[
             file(&["Ebay_train.txt", "Stanford_Online_Products/Ebay_train.txt"], None),
             file(&["Ebay_test.txt", "Stanford_Online_Products/Ebay_test.txt"], None),

@@ -66,6 +66,11 @@ impl Inputs {
         }
     }
 
+    /// Whether both are the same files in the same order, which the network sees in the same way.
+    pub(crate) fn same_files(&self, other: &Self) -> bool {
+        matches!((self, other), (Inputs::Files(one), Inputs::Files(two)) if one.is_same(two))
+    }
+
     /// Moves tensors to a device. Files are unaffected; their batches are moved when they are loaded.
     pub fn to_device(&self, device: Device) -> Self {
         self.map(|tensor| tensor.to_device(device))

@@ -3,7 +3,7 @@
 use super::check::{SplitReport, splits};
 use super::sources::{self, Listed};
 use super::{Layout, class_split};
-use crate::Result;
+use crate::{Error, Result};
 use curricle_recipe::DataRecipe;
 
 /// Number of images that are opened.
@@ -48,8 +48,11 @@ pub fn survey(recipe: &DataRecipe) -> Result<Survey> {
             let width = median(opened.iter().map(image::DynamicImage::width).collect());
             let height = median(opened.iter().map(image::DynamicImage::height).collect());
             let grey = opened.iter().all(|image| image.to_rgb8().pixels().all(|p| p[0] == p[1] && p[1] == p[2]));
-            let images = width.zip(height).map(|(width, height)| ImageSurvey { width, height, grey });
-            Ok(Survey { splits: splits(&list), images })
+            let Some((width, height)) = width.zip(height) else {
+                let message = format!("none of its {} files can be decoded as an image", paths.len());
+                return Err(Error::format(&list.root, message));
+            };
+            Ok(Survey { splits: splits(&list), images: Some(ImageSurvey { width, height, grey }) })
         }
         Listed::Memory(whole) => {
             let (train, test) = class_split::by_class(&whole)?;

@@ -6,17 +6,21 @@
 
 use super::{CudaUnavailable, libtorch, switches};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::ffi::c_int;
 use std::path::Path;
 use std::sync::OnceLock;
 use tch::{Device, Kind, Tensor};
 
 const LIBRARY: &str = "libtorch_cuda.so";
+const DRIVER_LIBRARY: &str = "libcuda.so.1";
 
 /// The state of the NVIDIA driver.
 #[derive(Debug, Clone)]
 pub struct Driver {
     /// Whether its library `libcuda.so.1` loads, else the loader's message.
     pub library: Result<(), String>,
+    /// The newest CUDA version that it supports, e.g. 13000 for 13.0; `None` if it does not tell.
+    pub cuda: Option<i32>,
     /// The kernel module's version string, if it has one (it does not under WSL).
     pub version: Option<String>,
     /// Models of the GPUs that the kernel module lists, sorted by name.
@@ -27,10 +31,25 @@ pub struct Driver {
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     DRIVER.get_or_init(|| Driver {
-        library: open("libcuda.so.1", RTLD_NOW),
+        library: open(DRIVER_LIBRARY, RTLD_NOW),
+        cuda: supported_cuda(),
         version: fs_err::read_to_string("/proc/driver/nvidia/version").ok().and_then(|text| module_version(&text)),
         gpus: gpu_models(Path::new("/proc/driver/nvidia/gpus")),
     })
+}
+
+/// Asks the driver's library, which answers without initialising the GPU.
+fn supported_cuda() -> Option<i32> {
+    // SAFETY: as in `open`.
+    let library = unsafe { Library::open(Some(DRIVER_LIBRARY), RTLD_NOW) }.ok()?;
+    let mut version = 0;
+    // SAFETY: the function has had this type since CUDA 2.2; the pointer is to a variable that outlives the call.
+    let result = unsafe {
+        let function = library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"cuDriverGetVersion\0").ok()?;
+        function(&raw mut version)
+    };
+    std::mem::forget(library);
+    (result == 0 && version > 0).then_some(version)
 }
 
 /// The first line of `/proc/driver/nvidia/version`, without its label.
@@ -88,7 +107,7 @@ fn load() -> Result<(), String> {
 }
 
 /// Opens a library and never closes it.
-fn open(library: impl AsRef<std::ffi::OsStr>, flags: std::ffi::c_int) -> Result<(), String> {
+fn open(library: impl AsRef<std::ffi::OsStr>, flags: c_int) -> Result<(), String> {
     // SAFETY: opening runs the library's initialisers. CUDA's and libtorch's libraries may be loaded
     // at any time; they are never unloaded, so no pointer into them dangles.
     match unsafe { Library::open(Some(library.as_ref()), flags) } {

@@ -28,11 +28,20 @@ fn decode(encoded: u64) -> String {
 
 /// The folder `libtorch_cpu.so` was loaded from.
 pub fn folder() -> Option<PathBuf> {
-    // A line of `maps` has five columns and the path, which may contain spaces.
-    let maps = fs_err::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("/libtorch_cpu.so"))?;
-    let path = PathBuf::from(&line[line.find('/')?..]);
-    path.parent().map(PathBuf::from)
+    let library = loaded_files().into_iter().find(|file| file.ends_with("libtorch_cpu.so"))?;
+    library.parent().map(PathBuf::from)
+}
+
+/// The files mapped into this process, such as its libraries, each once.
+pub(crate) fn loaded_files() -> Vec<PathBuf> {
+    files_of(&fs_err::read_to_string("/proc/self/maps").unwrap_or_default())
+}
+
+/// A line of `maps` has five columns and, for files, the path, which may contain spaces.
+fn files_of(maps: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = maps.lines().filter_map(|line| Some(line[line.find('/')?..].into())).collect();
+    files.dedup();
+    files
 }
 
 #[cfg(test)]
@@ -45,6 +54,13 @@ mod tests {
         assert!(tch::get_num_threads() > 0);
         assert_eq!(version().as_deref(), Some(REQUIRED));
         assert!(folder().unwrap().join("libtorch_cpu.so").is_file());
+    }
+
+    #[test]
+    fn mapped_files_are_listed_once() {
+        let maps = "7f00-7f01 r--p 00000000 08:01 5    /opt/a b/libx.so\n7f01-7f02 r-xp 00001000 08:01 5    \
+                    /opt/a b/libx.so\n7f05-7f06 rw-p 00000000 00:00 0    [heap]\n7f07-7f08 rw-p 00000000 00:00 0\n";
+        assert_eq!(files_of(maps), [PathBuf::from("/opt/a b/libx.so")]);
     }
 
     #[test]

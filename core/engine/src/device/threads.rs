@@ -3,9 +3,14 @@
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tch::Device;
 
 /// More than any machine has processors.
 const MOST: i32 = 4096;
+
+/// Whether the user chose the number of threads.
+static CHOSEN: AtomicBool = AtomicBool::new(false);
 
 /// Sets the number of libtorch and rayon threads, and returns it; also prepares the process for
 /// computing on the CPU.
@@ -14,11 +19,13 @@ const MOST: i32 = 4096;
 /// threads on one core compete for its floating-point units. Call this once per process, before any
 /// parallel work; calling it again with the same number does nothing.
 pub fn set_threads(threads: Option<usize>) -> Result<usize> {
-    let threads = match threads {
+    let chosen = match threads {
         Some(0) => return Err(Error::Usage("the number of threads must be 1 or more, not 0".into())),
-        Some(threads) => threads,
-        None => from_environment()?.unwrap_or_else(physical_cores),
+        Some(threads) => Some(threads),
+        None => from_environment()?,
     };
+    CHOSEN.store(chosen.is_some(), Relaxed);
+    let threads = chosen.unwrap_or_else(physical_cores);
     let for_torch = i32::try_from(threads).ok().filter(|threads| *threads <= MOST);
     let for_torch = for_torch.ok_or_else(|| {
         Error::Usage(format!("{threads} threads are too many; physical cores on this machine: {}", physical_cores()))
@@ -43,6 +50,18 @@ pub fn set_threads(threads: Option<usize>) -> Result<usize> {
     });
     tch::set_num_threads(for_torch);
     Ok(threads)
+}
+
+/// Number of threads that decode images for a network on this device.
+///
+/// On a CPU they share the cores with the network. If a GPU computes it, hyper-threads help too: decoding waits for
+/// memory more than for arithmetic.
+pub(crate) fn decoder_threads(device: Device) -> usize {
+    let threads = rayon::current_num_threads();
+    if !device.is_cuda() || CHOSEN.load(Relaxed) {
+        return threads;
+    }
+    std::thread::available_parallelism().map_or(threads, |logical| logical.get().max(threads))
 }
 
 fn from_environment() -> Result<Option<usize>> {
@@ -119,6 +138,15 @@ mod tests {
         for wrong in ["", "0", "many", "-1"] {
             assert!(parse_omp(wrong).unwrap_err().to_string().contains("OMP_NUM_THREADS"));
         }
+    }
+
+    #[test]
+    fn images_for_a_gpu_are_decoded_on_all_logical_cpus() {
+        let logical = std::thread::available_parallelism().unwrap().get();
+        let computing = rayon::current_num_threads();
+        assert_eq!(decoder_threads(Device::Cpu), computing);
+        // Other tests of this process do not choose a number.
+        assert_eq!(decoder_threads(Device::Cuda(0)), logical.max(computing));
     }
 
     #[test]

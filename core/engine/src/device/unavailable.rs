@@ -6,6 +6,9 @@ use std::fmt;
 /// The oldest driver that runs CUDA 13, which libtorch is built for.
 const OLDEST_DRIVER: &str = "580";
 
+/// The CUDA version that libtorch is built for, as the driver encodes it.
+const NEEDED_CUDA: i32 = 13_000;
+
 /// The oldest compute capability that libtorch's CUDA 13 build has kernels for.
 const OLDEST_CAPABILITY: &str = "7.5";
 
@@ -23,6 +26,11 @@ pub enum CudaUnavailable {
     Driver(String),
     /// No CUDA libraries; the loader's message.
     Library(String),
+    /// The driver is too old for libtorch's CUDA version.
+    OldDriver {
+        /// The newest CUDA version that it supports, as the driver encodes it.
+        cuda: i32,
+    },
     /// Driver and libraries, but no device.
     Device {
         /// The driver's version string.
@@ -56,7 +64,10 @@ impl CudaUnavailable {
             (Err(driver), Err(library)) => Self::Both { driver: driver.clone(), library: library.clone() },
             (Err(driver), Ok(())) => Self::Driver(driver.clone()),
             (Ok(()), Err(library)) => Self::Library(library.clone()),
-            (Ok(()), Ok(())) => Self::Device { driver: driver.version.clone() },
+            (Ok(()), Ok(())) => match driver.cuda {
+                Some(cuda) if cuda < NEEDED_CUDA => Self::OldDriver { cuda },
+                _ => Self::Device { driver: driver.version.clone() },
+            },
         }
     }
 
@@ -75,6 +86,11 @@ impl CudaUnavailable {
             Self::Library(message) => {
                 format!("libtorch's CUDA libraries are missing or do not load ({message})")
             }
+            Self::OldDriver { cuda } => format!(
+                "the NVIDIA driver is too old: it supports CUDA {} at most, and libtorch is built for CUDA {}",
+                cuda_version(*cuda),
+                cuda_version(NEEDED_CUDA)
+            ),
             Self::Device { driver } => {
                 let mut text = "driver and CUDA libraries are installed, but libtorch sees no device".to_string();
                 if let Some(driver) = driver {
@@ -113,6 +129,7 @@ impl CudaUnavailable {
                                 or use `--device cpu`"
                     .into()
             }
+            Self::OldDriver { .. } => format!("install driver {OLDEST_DRIVER} or newer, or use `--device cpu`"),
             Self::Device { .. } => format!(
                 "check that the driver is {OLDEST_DRIVER} or newer and that `nvidia-smi` lists the GPU, or use \
                  `--device cpu`"
@@ -128,6 +145,11 @@ impl CudaUnavailable {
     }
 }
 
+/// A version as people write it, e.g. 12.2 for 12020.
+fn cuda_version(encoded: i32) -> String {
+    format!("{}.{}", encoded / 1000, encoded % 1000 / 10)
+}
+
 impl fmt::Display for CudaUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}; {}", self.what(), self.fix())
@@ -139,7 +161,7 @@ mod tests {
     use super::*;
 
     fn driver(library: Result<(), String>) -> Driver {
-        Driver { library, version: Some("590.10".into()), gpus: Vec::new() }
+        Driver { library, cuda: Some(13_010), version: Some("590.10".into()), gpus: Vec::new() }
     }
 
     fn message(driver_library: Result<(), &str>, library: Result<(), &str>, devices: usize, index: usize) -> String {
@@ -157,6 +179,16 @@ mod tests {
         assert!(neither.contains("libcuda.so.1") && neither.contains("libcudnn.so.9"), "{neither}");
         let no_device = message(Ok(()), Ok(()), 0, 0);
         assert!(no_device.contains("no device") && no_device.contains("590.10"), "{no_device}");
+    }
+
+    #[test]
+    fn an_old_driver_is_named_with_the_versions() {
+        let cuda = Cuda { library: Ok(()), devices: 0 };
+        let old = CudaUnavailable::of(&cuda, &Driver { cuda: Some(12_020), ..driver(Ok(())) }, 0).to_string();
+        assert!(old.contains("supports CUDA 12.2 at most") && old.contains("built for CUDA 13.0"), "{old}");
+        assert!(old.contains("install driver 580 or newer"), "{old}");
+        let unknown = CudaUnavailable::of(&cuda, &Driver { cuda: None, ..driver(Ok(())) }, 0);
+        assert!(matches!(unknown, CudaUnavailable::Device { .. }));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) fn problems(report: &DoctorReport, needed: DeviceChoice) -> Vec<Docto
         [libtorch(report), cpu(), needed_device(needed), unused_gpu(report, needed), threads(report)]
             .into_iter()
             .flatten()
+            .chain(trials(report, needed))
+            .chain(foreign_libraries(report))
             .chain(disk(report))
             .collect();
     problems.sort_by_key(|p| p.severity);
@@ -78,6 +80,43 @@ fn unused_gpu(report: &DoctorReport, needed: DeviceChoice) -> Option<DoctorProbl
     Some(DoctorProblem::warning(format!("the GPU cannot be used: {}", missing.what()), missing.fix()))
 }
 
+/// A device that exists but cannot take a training step.
+fn trials(report: &DoctorReport, needed: DeviceChoice) -> Vec<DoctorProblem> {
+    let will_be_used = |device: &str| match needed {
+        DeviceChoice::Auto => report.auto == device,
+        DeviceChoice::Cpu => false,
+        DeviceChoice::Cuda(_) => needed.to_string() == device,
+    };
+    let failed = report.cuda.trials.iter().filter_map(|trial| Some((trial, trial.error.as_ref()?)));
+    failed
+        .map(|(trial, error)| {
+            let what = format!("`{}` fails at a training step in {}: {error}", trial.device, trial.precision);
+            match trial.precision {
+                "f32" if will_be_used(&trial.device) => DoctorProblem::broken(
+                    what,
+                    "check the driver and the CUDA libraries listed above, or use another `--device`",
+                ),
+                "f32" => DoctorProblem::warning(what, "use another `--device`"),
+                _ => DoctorProblem::warning(what, "leave `train.precision` at \"f32\" on this device, or use \"f16\""),
+            }
+        })
+        .collect()
+}
+
+fn foreign_libraries(report: &DoctorReport) -> Option<DoctorProblem> {
+    let foreign: Vec<_> = report.cuda.loaded.iter().filter(|library| library.instead_of.is_some()).collect();
+    let first = foreign.first()?;
+    let own = first.instead_of.as_ref()?;
+    let more = match foreign.len() {
+        1 => String::new(),
+        n => format!(", and {} more", n - 1),
+    };
+    Some(DoctorProblem::warning(
+        format!("`{}` was loaded instead of libtorch's own `{}`{more}", first.file.display(), own.display()),
+        "unset `LD_LIBRARY_PATH`, or remove the folder from it: versions that do not match fail at the first convolution",
+    ))
+}
+
 fn threads(report: &DoctorReport) -> Option<DoctorProblem> {
     let text = report.threads.omp_num_threads.as_deref().filter(|t| !t.is_empty())?;
     let number: Option<usize> = text.split(',').next().and_then(|n| n.trim().parse().ok());
@@ -115,7 +154,7 @@ fn disk(report: &DoctorReport) -> Vec<DoctorProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::{Severity, examine};
+    use crate::doctor::{CudaLibrary, DeviceTrial, Severity, examine};
 
     fn healthy() -> DoctorReport {
         let mut report = examine(DeviceChoice::Cpu);
@@ -154,6 +193,29 @@ mod tests {
         assert_eq!(found(&report)[0].0, Severity::Warning);
         report.threads.omp_num_threads = Some("1".into());
         assert_eq!(found(&report), []);
+    }
+
+    #[test]
+    fn a_failed_step_is_broken_where_it_will_be_taken_and_a_warning_elsewhere() {
+        let mut report = healthy();
+        let trial = |precision| DeviceTrial { device: "cuda:1".into(), precision, error: Some("no engine".into()) };
+        report.cuda.trials = vec![trial("f32")];
+        let severity = |report: &DoctorReport, needed| problems(report, needed)[0].severity;
+        assert_eq!(severity(&report, DeviceChoice::Cpu), Severity::Warning);
+        report.auto = "cuda:1".into();
+        assert_eq!(severity(&report, DeviceChoice::Auto), Severity::Broken);
+        report.cuda.trials = vec![trial("bf16")];
+        assert_eq!(severity(&report, DeviceChoice::Auto), Severity::Warning);
+    }
+
+    #[test]
+    fn a_foreign_cudnn_is_a_warning_that_names_both_files() {
+        let mut report = healthy();
+        let (file, own) = ("/other/libcudnn_graph.so.9".into(), "/site/nvidia/cudnn/lib/libcudnn_graph.so.9".into());
+        report.cuda.loaded = vec![CudaLibrary { file, instead_of: Some(own) }];
+        let (severity, what) = found(&report).remove(0);
+        assert_eq!(severity, Severity::Warning);
+        assert!(what.contains("`/other/libcudnn_graph.so.9`") && what.contains("`/site/nvidia"), "{what}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The report as plain text.
 
-use super::{DoctorReport, Severity};
+use super::libraries::file_name;
+use super::{DeviceTrial, DoctorReport, Severity};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -49,6 +52,8 @@ impl DoctorReport {
         }
         lines.extend(self.cuda.gpus.iter().map(|gpu| ("GPU", gpu.clone())));
         lines.push(("CUDA libraries", yes_or(&self.cuda.libraries_message)));
+        lines.extend(self.library_folders());
+        lines.extend(self.trial_lines());
         lines.push(("CPU cores", format!("{} physical, {} logical", self.threads.physical, self.threads.logical)));
         if let Some(omp) = &self.threads.omp_num_threads {
             lines.push(("", format!("`OMP_NUM_THREADS` is `{omp}`")));
@@ -57,6 +62,33 @@ impl DoctorReport {
         lines.push(("free space", format!("{free} in {}", self.disk.folder.display())));
         lines.push(("terminal", self.terminal_line()));
         lines
+    }
+
+    /// The loaded cuBLAS and cuDNN files, one line for each folder.
+    fn library_folders(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        for (label, prefix) in [("cuBLAS", "libcublas"), ("cuDNN", "libcudnn")] {
+            let mut folders: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+            for library in self.cuda.loaded.iter().filter(|library| file_name(&library.file).starts_with(prefix)) {
+                let folder = library.file.parent().map(PathBuf::from).unwrap_or_default();
+                folders.entry(folder).or_default().push(file_name(&library.file));
+            }
+            lines.extend(
+                folders
+                    .iter()
+                    .map(|(folder, files)| (label, format!("{} from {}", files.join(", "), folder.display()))),
+            );
+        }
+        lines
+    }
+
+    /// What each device can compute.
+    fn trial_lines(&self) -> Vec<(&'static str, String)> {
+        let outcome = |trial: &DeviceTrial| match &trial.error {
+            None => format!("{} works on {}", trial.precision, trial.device),
+            Some(error) => format!("{} fails on {} ({error})", trial.precision, trial.device),
+        };
+        self.cuda.trials.iter().map(|trial| ("training step", outcome(trial))).collect()
     }
 
     fn terminal_line(&self) -> String {
@@ -74,7 +106,7 @@ impl DoctorReport {
 #[cfg(test)]
 mod tests {
     use crate::device::DeviceChoice;
-    use crate::doctor::{DoctorProblem, Severity, examine};
+    use crate::doctor::{CudaLibrary, DeviceTrial, DoctorProblem, Severity, examine};
 
     #[test]
     fn the_report_shows_versions_devices_and_fixes() {
@@ -86,6 +118,16 @@ mod tests {
         for part in
             ["libtorch        2.13.0 (required: 2.13.0)", "devices         cpu", "broken: it is bad\n  fix: do good"]
         {
+            assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+        }
+        report.cuda.trials = vec![DeviceTrial { device: "cuda:0".into(), precision: "f32", error: None }];
+        let library = |file: &str| CudaLibrary { file: file.into(), instead_of: None };
+        report.cuda.loaded = ["/a/libcudnn.so.9", "/a/libcudnn_cnn.so.9", "/b/libcublas.so.13"].map(library).to_vec();
+        let text = report.to_string();
+        for part in [
+            "cuBLAS          libcublas.so.13 from /b\ncuDNN           libcudnn.so.9, libcudnn_cnn.so.9 from /a\n",
+            "training step   f32 works on cuda:0\n",
+        ] {
             assert!(text.contains(part), "`{part}` is missing in:\n{text}");
         }
         assert!(text.ends_with("runs will fail until the above is fixed\n"));

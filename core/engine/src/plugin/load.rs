@@ -1,6 +1,7 @@
 //! Loads plugins.
 
 use super::{header, library_file, python};
+use crate::last_words;
 use curricle_recipe::{PluginFile, Refusal, unsupported_keyword};
 use curricle_sdk::host::{Level, set_log_sink};
 use curricle_sdk::{Component, abi, guard};
@@ -88,6 +89,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
 fn load(path: &Path, absolute: PathBuf, sha256: String) -> Result<Plugin, Refusal> {
     let refuse = |(what, fix): (String, String)| Refusal::new(path, what, fix);
     log_lines_to_tracing();
+    let _running = last_words::loading(path);
     // SAFETY: this runs the library's initialisers, which the user asked for by naming it.
     let library = unsafe { Library::open(Some(&absolute), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         let fix = "rebuild it with the libtorch and the compiler of this machine";

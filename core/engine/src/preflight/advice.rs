@@ -21,6 +21,11 @@ pub fn advice(written: Written, method: &Method, facts: Option<&DataFacts>) -> V
     let mut warnings = groups::advice(written, method.loss.as_ref(), facts);
     let components = components(recipe, method, facts);
     warnings.extend(components.iter().map(|advice| written.warning(&advice.path, &advice.message)));
+    let whole = |size: &usize| facts.batch_size > 0 && *size >= facts.batch_size;
+    if recipe.train.micro_batch.as_ref().is_some_and(whole) {
+        let message = format!("has no effect: batches have {} samples", facts.batch_size);
+        warnings.push(written.warning("train.micro_batch", &message));
+    }
     warnings
 }
 

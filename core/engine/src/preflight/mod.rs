@@ -89,7 +89,7 @@ fn unused_weights(written: Written, method: &Method) -> Option<Problem> {
     let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
     let message = format!("loss `{loss}` does not take weights, so `{weights}` would have no effect");
     let problem = written.problem("weights.name", message).label(format!("not used by `{loss}`"));
-    Some(problem.help("add an argument `weights` to its `forward`, or remove `[weights]`"))
+    Some(problem.help("use them in its `forward` (in Python: add an argument `weights`), or remove `[weights]`"))
 }
 
 impl Catalogue for Registry {

@@ -52,7 +52,7 @@ impl LossProbe<'_> {
         let loss = self.make(registry)?;
         let given = self.read(&*loss)?;
         let failed = |source| Error::Component { kind: ComponentKind::Loss, name: self.name.to_string(), source };
-        tch::manual_seed(rng::seed_for(self.seed, "probe", 0, 0));
+        curricle_torch::seed(rng::seed_for(self.seed, "probe", 0, 0)).map_err(|e| failed(e.into()))?;
         let lent = given.lent();
         let step = || {
             let running = running(ComponentKind::Loss, self.name);

@@ -3,7 +3,7 @@
 //! The JSON file is written last and names the tensor file with its hash, so a checkpoint is valid
 //! only if both are complete. The previous checkpoint is removed once the new one is written.
 
-use crate::tensor_file;
+use crate::tensor_file::{self, HostTensors};
 use crate::train::meter::MeterState;
 use crate::{Error, Result};
 use curricle_record::{Metrics, files};
@@ -77,13 +77,13 @@ pub struct Checkpoint {
 }
 
 /// Writes a checkpoint into `folder` and removes older ones.
-pub fn save(folder: &Path, position: &Position, tensors: &[(String, Tensor)]) -> Result<()> {
+pub fn save(folder: &Path, position: &Position, tensors: &HostTensors) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
     let stem = format!("step-{:08}", position.global_step);
     // A stop within an epoch and the epoch's end never share a step. A run that is stopped twice
     // before its next step writes the same file again, but then the tensors are the same too.
     let tensor_file = format!("{stem}.safetensors");
-    let bytes = tensor_file::to_bytes(tensors, None)?;
+    let bytes = tensors.to_bytes(None)?;
     files::write(&folder.join(&tensor_file), &bytes)?;
     let body = Body { position: position.clone(), tensors: tensor_file, tensors_blake3: hash(&bytes) };
     files::write_json(&folder.join(format!("{stem}.json")), &Header::new(&body)?)?;
@@ -148,8 +148,8 @@ mod tests {
         Position { epoch: 1, step: 2, global_step, meter, batches_hash: "h".into(), untrained, seconds: 0.5 }
     }
 
-    fn tensors(value: f32) -> Vec<(String, Tensor)> {
-        vec![("model.x".to_string(), Tensor::from_slice(&[value, 2.0]))]
+    fn tensors(value: f32) -> HostTensors {
+        HostTensors::gather(&[("model.x".to_string(), Tensor::from_slice(&[value, 2.0]))]).unwrap()
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn embed(
     saved: &SavedModel,
     source: EmbedSource,
     out: &Path,
-    batch_size: i64,
+    batch_size: Option<i64>,
     device: Device,
     progress: impl FnMut(usize, usize),
 ) -> Result<Embedded> {

@@ -2,7 +2,7 @@
 
 use super::observe;
 use super::prepare::Prepared;
-use crate::backbone::Model;
+use crate::backbone::{self, Model};
 use crate::device::memory;
 use crate::track::{Phase, Profile, Tracker};
 use crate::train::Trainer;
@@ -49,7 +49,7 @@ pub(super) fn evaluate(
 }
 
 /// Embeddings of the test or validation samples.
-pub(super) fn embed_test(prepared: &Prepared, batch_size: i64) -> Result<Tensor> {
+pub(super) fn embed_test(prepared: &Prepared, batch_size: Option<i64>) -> Result<Tensor> {
     let trainer = &prepared.trainer;
     let model = match (trainer.recipe.eval.network, &trainer.ema) {
         (EvalNetwork::Ema, Some(ema)) => &ema.model,
@@ -68,10 +68,14 @@ pub(super) fn embed_training(trainer: &Trainer, model: &Model) -> Result<Tensor>
 /// Adds a remedy to an out-of-memory error while computing embeddings.
 fn explain_memory(error: Error, trainer: &Trainer) -> Error {
     memory::explain(error, trainer.model.device(), || {
-        let (batch, inputs) = (trainer.recipe.eval.batch_size, trainer.data.inputs.layout());
+        let (layout, device) = (trainer.data.inputs.layout(), trainer.model.device());
+        let batch = trainer.recipe.eval.batch_size.unwrap_or_else(|| backbone::embedding_batch(layout, device));
         memory::Need {
-            what: format!("embedding {batch} samples of {inputs} at a time in {}", trainer.recipe.train.precision),
-            remedy: "try a smaller `eval.batch_size`; the last checkpoint is kept".into(),
+            what: format!("embedding {batch} samples of {layout} at a time in {}", trainer.recipe.train.precision),
+            remedy: format!(
+                "try a smaller `eval.batch_size`, e.g. {}; the last checkpoint is kept",
+                (batch / 2).max(1)
+            ),
         }
     })
 }

@@ -2,6 +2,7 @@
 
 mod announce;
 pub mod checkpoint;
+mod checkpoint_writer;
 mod embed;
 mod evaluation;
 mod finished_run;
@@ -16,5 +17,5 @@ mod start_files;
 
 pub use embed::{EmbedSource, Embedded, embed};
 pub use finished_run::FinishedRun;
-pub use run_loop::{RunOptions, RunOutcome, execute};
+pub use run_loop::{CHECKPOINT_SECONDS, RunOptions, RunOutcome, execute};
 pub use saved::{ModelSettings, SavedModel};

@@ -6,6 +6,7 @@ use crate::data::noise::{self, NoisyLabels, NoisySplit};
 use crate::data::{self, Inputs, Layout, Split, validation};
 use crate::device::memory;
 use crate::experiment::Experiment;
+use crate::progress::Bar;
 use crate::tensor_file;
 use crate::train::components::Components;
 use crate::train::{Ema, Trainer, TrainingSet};
@@ -87,8 +88,11 @@ pub(super) fn prepare<'a>(
         labels: labels_identity(&noise, removed, &recipe.eval),
         initialisation: blake3::hash(&tensor_file::to_bytes(&initial, None)?).to_hex().to_string(),
     };
-    let compute = Compute::choose(&recipe.train, layout, device);
+    let compute = Compute::choose(&recipe.train, layout, device)?;
     tracing::info!("the network computes in {compute}");
+    if let Some(advice) = compute.advice(layout, device)? {
+        tracing::info!("{advice}");
+    }
     model.set_compute(compute);
     let moved = |what| move |source| Error::Torch { during: what, source };
     let components = Components::new(recipe, &experiment.method, &shape, device)?;
@@ -98,8 +102,18 @@ pub(super) fn prepare<'a>(
     if recipe.backbone.frozen() {
         model.freeze();
         let started = Instant::now();
-        set.inputs = model.precompute(&set.inputs, recipe.eval.batch_size)?;
-        test_inputs = model.precompute(&test_inputs, recipe.eval.batch_size)?;
+        let features = |inputs: &Inputs| {
+            let bar = Bar::new(options.progress, "computing features", inputs.len() as u64);
+            let mut before = 0;
+            model.precompute(inputs, recipe.eval.batch_size, |done, _| {
+                bar.advance_by((done - before) as u64);
+                before = done;
+            })
+        };
+        // Without a split, both sets are the same files.
+        let same = set.inputs.same_files(&test_inputs);
+        set.inputs = features(&set.inputs)?;
+        test_inputs = if same { set.inputs.share() } else { features(&test_inputs)? };
         tracing::info!(
             "the backbone is frozen: computed the features of {} training and {} test samples in {:.1} s, without \
              augmentation; only the embedding layer and the loss's tensors are trained",

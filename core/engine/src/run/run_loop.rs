@@ -2,6 +2,7 @@
 
 use super::announce::announce;
 use super::checkpoint::{self, Checkpoint, Position};
+use super::checkpoint_writer::CheckpointWriter;
 use super::evaluation::{embed_test, embed_training, evaluate};
 use super::observe::{self, Weighted};
 use super::prepare::{Prepared, prepare};
@@ -12,7 +13,7 @@ use crate::experiment::Experiment;
 use crate::last_words;
 use crate::progress::{EpochSummary, Progress, ProgressMode};
 use crate::stop::StopSignal;
-use crate::tensor_file;
+use crate::tensor_file::{self, HostTensors};
 use crate::track::{Phase, Profile, ProfileSummary, SessionStatus, Tracker, logging};
 use crate::train::noise_report::NoiseReport;
 use crate::train::weighting::{self, Known};
@@ -21,8 +22,12 @@ use crate::{Error, Result, caught};
 use curricle_recipe::{EvalOn, NoiseRecipe, Recipe};
 use curricle_record::{FORMAT, LockedRun, Metrics, RunResult, files};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tch::Tensor;
+
+/// Default of [`RunOptions::checkpoint_every`]. Epochs of small runs take less than a second; losing a minute of
+/// training when a process is killed costs little.
+pub const CHECKPOINT_SECONDS: u64 = 60;
 
 /// Options that describe where and how a recipe is run, and do not change its results.
 #[derive(Debug, Clone)]
@@ -41,6 +46,8 @@ pub struct RunOptions {
     pub profile: bool,
     /// Folder of the cache of decoded images.
     pub image_cache: Option<PathBuf>,
+    /// The shortest time between the checkpoints at the ends of epochs.
+    pub checkpoint_every: Duration,
 }
 
 /// How a run ended that did not fail.
@@ -95,6 +102,7 @@ struct RunLoop<'a> {
     progress: Progress,
     started: Instant,
     profile: Profile,
+    checkpoints: CheckpointWriter,
     /// State in a checkpoint besides the trainer.
     carried: Carried,
 }
@@ -157,7 +165,8 @@ impl<'a> RunLoop<'a> {
                 Carried { untrained, batches_hash: String::new(), seconds_before: 0.0 }
             }
         };
-        let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, carried };
+        let checkpoints = CheckpointWriter::new(folder.checkpoints(), options.checkpoint_every);
+        let mut run = Self { experiment, folder, prepared, tracker, progress, started, profile, checkpoints, carried };
         if is_new {
             if run.prepared.trainer.components.weights.before_training() {
                 run.update_weights(0, &mut LastEpoch::default())?;
@@ -188,6 +197,7 @@ impl<'a> RunLoop<'a> {
             })?;
             if end == EpochEnd::Stopped {
                 self.checkpoint()?;
+                self.checkpoints.finish()?;
                 self.log_profile();
                 self.tracker.finish(SessionStatus::Interrupted)?;
                 self.progress.finish();
@@ -195,7 +205,7 @@ impl<'a> RunLoop<'a> {
             }
             last = self.end_epoch(&batches)?;
             // After the last epoch the result is written instead; a run killed in between repeats that epoch.
-            if self.prepared.trainer.epoch() < epochs {
+            if self.prepared.trainer.epoch() < epochs && self.checkpoints.is_due()? {
                 self.checkpoint()?;
             }
             self.end_profiled_epoch()?;
@@ -281,8 +291,10 @@ impl<'a> RunLoop<'a> {
         Ok(())
     }
 
+    /// Copies everything to the host and begins to write a checkpoint. Waits for the one before.
     fn checkpoint(&mut self) -> Result<()> {
         let mut stopwatch = self.profile.stopwatch();
+        self.checkpoints.finish()?;
         self.tracker.flush()?;
         let trainer = &mut self.prepared.trainer;
         trainer.read_weights()?;
@@ -296,7 +308,7 @@ impl<'a> RunLoop<'a> {
             untrained: self.carried.untrained.clone(),
             seconds: self.carried.seconds_before + self.started.elapsed().as_secs_f64(),
         };
-        checkpoint::save(&self.folder.checkpoints(), &position, &trainer.snapshot())?;
+        self.checkpoints.begin(position, HostTensors::gather(&trainer.snapshot())?)?;
         self.profile.count(Phase::Checkpoint, &mut stopwatch);
         Ok(())
     }
@@ -307,6 +319,10 @@ impl<'a> RunLoop<'a> {
         let mut stopwatch = self.profile.stopwatch();
         let trainer = &self.prepared.trainer;
         log_skipped_steps(trainer);
+        if let Err(error) = self.checkpoints.finish() {
+            // The result, which comes next, needs no checkpoint.
+            tracing::warn!("the last checkpoint was not written: {error}");
+        }
         let is_kept = |name: &str| !name.starts_with("optimizer.") && !name.starts_with("sample_columns.");
         let model: Vec<_> = trainer.snapshot().into_iter().filter(|(name, _)| is_kept(name)).collect();
         let model = tensor_file::to_bytes(&model, None)?;

@@ -57,8 +57,9 @@ pub(crate) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
         if log.scalars()[..index].iter().any(|(other, _)| other == name) {
             return Err(curricle_sdk::Error::other(format!("logged `{name}` twice in one call")));
         }
-        if value.is_sparse() {
-            return Err(curricle_sdk::Error::other(format!("logged a sparse tensor as `{name}`")));
+        if value.is_sparse() || value.is_complex() {
+            let what = if value.is_sparse() { "sparse" } else { "complex" };
+            return Err(curricle_sdk::Error::other(format!("logged a {what} tensor as `{name}`")));
         }
         if value.numel() != 1 {
             return Err(curricle_sdk::Error::other(format!(

@@ -95,6 +95,9 @@ fn check_spec(spec: &TensorSpec) -> Result<(), String> {
     if spec.name.is_empty() {
         return Err("an empty name".into());
     }
+    if *trainable && spec.group.is_empty() {
+        return Err("an empty parameter group, which recipes could not name".into());
+    }
     if !KINDS.contains(kind) {
         return Err(format!("the type {kind:?}, which declared tensors cannot have"));
     }
@@ -193,6 +196,7 @@ mod tests {
             (TensorSpec::trainable("x", [2], Init::Constant(0.0)).kind(Kind::Double), "trainable tensors are Float"),
             (TensorSpec::trainable("x", [2], Init::Constant(0.0)).lr_scale(f64::NAN), "0 or more"),
             (TensorSpec::trainable("x", [2], Init::Constant(0.0)).lr_scale(-1.0), "0 or more"),
+            (TensorSpec { trainable: true, ..float(Init::Constant(0.0)) }, "an empty parameter group"),
             (TensorSpec::state("x", [-1], Init::Constant(0.0)), "invalid shape"),
             (TensorSpec::state("x", [i64::MAX, i64::MAX], Init::Constant(0.0)), "invalid shape"),
             (TensorSpec::state("x", [1 << 50], Init::Constant(0.0)), "of memory are free"),

@@ -7,6 +7,7 @@ mod ema;
 pub(crate) mod groups;
 pub mod loss_scale;
 pub mod meter;
+mod micro_batch;
 pub mod noise_report;
 pub mod optimizer;
 mod restore;

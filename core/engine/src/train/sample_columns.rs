@@ -5,6 +5,9 @@ use curricle_sdk::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use tch::{Device, Kind, Tensor};
 
+/// More columns are taken for names that change from step to step.
+const MOST: usize = 256;
+
 /// Prefix of the columns' names in a checkpoint.
 const PREFIX: &str = "sample_columns.";
 
@@ -37,13 +40,20 @@ impl SampleColumns {
         for (name, values) in logged {
             let name = format!("{prefix}{name}");
             check_column_name(&name)?;
-            if values.is_sparse() || values.size() != ids.size() || values.device() != ids.device() {
+            let is_real = !values.is_sparse() && !values.is_complex();
+            if !is_real || values.size() != ids.size() || values.device() != ids.device() {
                 return Err(Error::other(format!(
-                    "logged numbers of shape {:?} on {:?} as `{name}` for a batch of {} on {:?}",
+                    "logged numbers of shape {:?}, type {:?}, on {:?} as `{name}` for a batch of {} on {:?}",
                     values.size(),
+                    values.kind(),
                     values.device(),
                     ids.size()[0],
                     ids.device()
+                )));
+            }
+            if self.columns.len() >= MOST && !self.has(&name) {
+                return Err(Error::other(format!(
+                    "logged numbers per sample under more than {MOST} names; use the same names in every step"
                 )));
             }
             let empty = || Tensor::full([self.samples], f64::NAN, (Kind::Float, self.device));
@@ -109,7 +119,21 @@ mod tests {
         assert!(refused(log(&[1.0])).starts_with("logged numbers of shape [1]"));
         let twice = log(&[1.0, 1.0]).into_iter().chain(log(&[1.0, 1.0])).collect();
         assert!(refused(twice).ends_with("as `p` twice in one call"));
+        let complex = vec![("c".to_string(), Tensor::zeros([2], (Kind::ComplexFloat, Device::Cpu)))];
+        assert!(refused(complex).contains("type ComplexFloat"));
         let reserved = vec![("weight".to_string(), Tensor::from_slice(&[1.0, 1.0]))];
         assert!(refused(reserved).contains("`weight`, which is not available"));
+    }
+
+    #[test]
+    fn names_that_change_from_step_to_step_are_refused() {
+        let mut columns = SampleColumns::new(1, Device::Cpu);
+        let mut log = |step| {
+            columns.keep("", &Tensor::from_slice(&[0i64]), vec![(format!("p{step}"), Tensor::from_slice(&[0.5f32]))])
+        };
+        (0..MOST).for_each(|step| log(step).unwrap());
+        log(0).unwrap();
+        let message = log(MOST).unwrap_err().to_string();
+        assert!(message.contains("more than 256 names; use the same names in every step"), "{message}");
     }
 }

@@ -3,6 +3,7 @@
 use super::checks::{check_batch_weights, check_connected, check_log, check_loss};
 use super::components::named;
 use super::declared::check_declared;
+use super::micro_batch::MicroBatches;
 use super::optimizer::StepOptions;
 use super::sample_columns::LOSS_COLUMNS;
 use super::trainer::Trainer;
@@ -46,8 +47,16 @@ impl Trainer<'_> {
     ) -> Result<Vec<(String, Tensor)>> {
         // Dropout and losses that sample use libtorch's generator. It is seeded at every step, so that a
         // resumed epoch draws the same numbers.
-        tch::manual_seed(rng::seed_for(self.recipe.seed, "step", self.epoch, self.step as u64));
-        let mut embedded = during("computing embeddings", || Ok(self.embed(samples, info)))?;
+        let seed = |purpose: &str| rng::seed_for(self.recipe.seed, purpose, self.epoch, self.step as u64);
+        let part_seed = |part| seed(&format!("step, micro-batch {part}"));
+        let parts = MicroBatches::split(&samples.inputs, self.recipe.train.micro_batch, part_seed);
+        let step_seed = seed("step");
+        seed_generators(step_seed)?;
+        let mut embedded = during("computing embeddings", || self.embed(samples, parts.as_ref(), info))?;
+        if parts.is_some() {
+            // The loss draws the same numbers however the batch is split.
+            seed_generators(step_seed)?;
+        }
         stopwatch.count(Phase::Forward, times);
 
         let mut logs = self.weigh(&mut embedded, logged)?;
@@ -60,7 +69,13 @@ impl Trainer<'_> {
         // The backward pass may contain code of the loss.
         let backward =
             call(running(ComponentKind::Loss, name), &[], || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?));
-        backward.map_err(named(ComponentKind::Loss, name))?;
+        backward.map_err(|error| named(ComponentKind::Loss, name)(changed_too_early(error)))?;
+        if let Some(parts) = &parts {
+            during("computing gradients", || match curricle_torch::take_gradient(&embedded.embeddings)? {
+                Some(derivative) => parts.backward(&self.model, &derivative),
+                None => Ok(()),
+            })?;
+        }
         stopwatch.count(Phase::Backward, times);
         let options = StepOptions {
             lr_factor,
@@ -85,16 +100,22 @@ impl Trainer<'_> {
         Ok(logs)
     }
 
-    fn embed(&self, Samples { ids, inputs }: &Samples, info: StepInfo) -> EmbeddedBatch {
+    fn embed(
+        &self,
+        Samples { ids, inputs }: &Samples,
+        parts: Option<&MicroBatches>,
+        info: StepInfo,
+    ) -> curricle_sdk::Result<EmbeddedBatch> {
         let ema = self.ema.as_ref().filter(|_| self.components.need_ema());
-        EmbeddedBatch {
-            embeddings: self.model.forward(inputs, true),
-            ema_embeddings: ema.map(|ema| ema.embed(inputs)),
+        Ok(EmbeddedBatch {
+            embeddings: parts.map_or_else(|| Ok(self.model.forward(inputs, true)), |parts| parts.embed(&self.model))?,
+            ema_embeddings: ema
+                .map(|ema| parts.map_or_else(|| ema.embed(inputs), |parts| parts.map(|part| ema.embed(part)))),
             labels: self.data.labels_on_device.index_select(0, ids),
             weights: self.weights.batch(ids),
             ids: ids.shallow_clone(),
             info,
-        }
+        })
     }
 
     /// Lets the weight scheme weigh the batch.
@@ -140,9 +161,10 @@ impl Trainer<'_> {
             Ok(loss)
         });
         let checked = value.and_then(|loss| {
-            if self.optimizer.has_gradients() {
+            let own_leaf = batch.embeddings.is_leaf() && batch.embeddings.grad().defined();
+            if self.optimizer.has_gradients() || own_leaf {
                 return Err(curricle_sdk::Error::other(
-                    "ran a backward pass of its own, which left gradients in the parameters; return the loss instead",
+                    "ran its own backward pass, which left gradients in the parameters; return the loss instead",
                 ));
             }
             check_log(&log)?;
@@ -169,6 +191,19 @@ impl Trainer<'_> {
     }
 }
 
+/// Replaces libtorch's advice about a tensor that changed between the forward and the backward pass, which is for Python.
+fn changed_too_early(error: curricle_sdk::Error) -> curricle_sdk::Error {
+    match error {
+        curricle_sdk::Error::Torch(message) if message.contains("modified by an inplace operation") => {
+            let (what, _) = message.split_once(" Hint:").unwrap_or((&message, ""));
+            curricle_sdk::Error::Torch(format!(
+                "{what} A tensor changed after the loss used it; let the loss use a copy"
+            ))
+        }
+        other => other,
+    }
+}
+
 fn log(enabled: bool) -> Log {
     if enabled { Log::enabled() } else { Log::disabled() }
 }
@@ -192,6 +227,10 @@ fn inputs<'a>(batch: &Batch<'a>) -> Vec<(&'static str, &'a Tensor)> {
     inputs.extend(batch.weights.map(|weights| ("weights", weights)));
     inputs.extend(batch.ema_embeddings.map(|embeddings| ("ema_embeddings", embeddings)));
     inputs
+}
+
+pub(super) fn seed_generators(seed: i64) -> Result<()> {
+    during("seeding the random generators", || Ok(curricle_torch::seed(seed)?))
 }
 
 pub(super) fn during<T>(during: &'static str, work: impl FnOnce() -> curricle_sdk::Result<T>) -> Result<T> {

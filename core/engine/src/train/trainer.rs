@@ -284,10 +284,15 @@ impl<'a> Trainer<'a> {
             let inputs = self.data.inputs.layout();
             let precision = self.recipe.train.precision;
             let shorter = if precision == Precision::F32 { "`train.precision = \"bf16\"`, " } else { "" };
+            let at_once = self.recipe.train.micro_batch.map_or(batch, |size| size.min(batch));
+            let in_parts = match at_once / 2 {
+                0 => String::new(),
+                half => format!("`train.micro_batch = {half}` (less memory for more time), "),
+            };
             memory::Need {
                 what: format!("a training step with {batch} samples of {inputs} in {precision}"),
                 remedy: format!(
-                    "try smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller images \
+                    "try {in_parts}smaller batches (`sampler.classes`, `sampler.per_class`), {shorter}smaller images \
                      (`images.size`) or a smaller network; the last checkpoint is kept"
                 ),
             }
@@ -296,7 +301,7 @@ impl<'a> Trainer<'a> {
 
     /// Numbers that tell whether training goes wrong, on the device. They are read with the losses.
     fn health(&self, last: bool) -> Result<Vec<Tensor>> {
-        let mut health = if self.weights.set_in_steps() { self.weights.range().into() } else { Vec::new() };
+        let mut health: Vec<_> = self.weights.range_in_steps().map(Vec::from).unwrap_or_default();
         health.extend(self.loss_scale.as_ref().map(LossScale::value));
         if last {
             health.push(self.parameter_norm()?);
@@ -307,11 +312,15 @@ impl<'a> Trainer<'a> {
     /// Stops if the numbers of [`Trainer::health`] or the losses are bad.
     fn check_health(&mut self, window: &LossWindow, batches: &[Vec<i64>], health: &[f32]) -> Result<()> {
         let mut health = health.iter().map(|&value| f64::from(value));
-        if self.weights.set_in_steps() {
-            let range = [health.next(), health.next()].map(Option::unwrap_or_default);
-            if !range.iter().all(|weight| (0.0..=1.0).contains(weight)) {
-                // Names the sample.
+        if self.weights.range_in_steps().is_some() {
+            let [low, high] = [health.next(), health.next()].map(Option::unwrap_or_default);
+            if !(low >= 0.0 && high <= 1.0) {
+                // Names the sample, unless it has been weighed again.
                 self.read_weights()?;
+                let message = format!("returned weights from {low} to {high} for a batch; they must be in [0, 1]");
+                return Err(named(ComponentKind::Weights, &self.recipe.weights.name)(curricle_sdk::Error::other(
+                    message,
+                )));
             }
         }
         self.stop_if_not_finite(window, batches)?;

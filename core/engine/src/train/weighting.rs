@@ -4,11 +4,12 @@ use super::components::{Components, named};
 use super::declared::check_declared;
 use super::noise_report::NoiseReport;
 use super::sample_columns::{LOSS_COLUMNS, SampleColumns, check_column_name};
+use super::step::seed_generators;
 use crate::Result;
 use crate::call::call;
 use crate::last_words::running;
 use curricle_recipe::Recipe;
-use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate};
+use curricle_sdk::{ComponentKind, LossInfo, Round, WeightUpdate, rng};
 use tch::{Device, Kind, Tensor};
 
 /// The weight of every training sample, on the host for the scheme and on the device for losses.
@@ -17,8 +18,9 @@ pub struct SampleWeights {
     values: Vec<f64>,
     on_device: Tensor,
     uniform: bool,
-    /// Whether weights were set on the device that the host does not have.
-    set_in_steps: bool,
+    /// The lowest and the highest weight that was set on the device and that the host does not have; `None` if there
+    /// is none.
+    set_in_steps: Option<[Tensor; 2]>,
 }
 
 impl SampleWeights {
@@ -29,7 +31,7 @@ impl SampleWeights {
 
     fn new(values: Vec<f64>, uniform: bool, device: Device) -> Self {
         let single: Vec<f32> = values.iter().map(|&w| w as f32).collect();
-        Self { values, on_device: Tensor::from_slice(&single).to_device(device), uniform, set_in_steps: false }
+        Self { values, on_device: Tensor::from_slice(&single).to_device(device), uniform, set_in_steps: None }
     }
 
     /// The weights on the host.
@@ -45,14 +47,19 @@ impl SampleWeights {
     /// Sets the weights of a batch, without waiting for the device.
     pub(super) fn set_batch(&mut self, ids: &Tensor, weights: &Tensor) -> curricle_sdk::Result<()> {
         let _no_grad = tch::no_grad_guard();
-        let _ = self.on_device.f_index_copy_(0, ids, &weights.to_kind(Kind::Float))?;
-        self.set_in_steps = true;
+        let weights = weights.to_kind(Kind::Float);
+        let (low, high) = (weights.f_min()?, weights.f_max()?);
+        let _ = self.on_device.f_index_copy_(0, ids, &weights)?;
+        self.set_in_steps = Some(match &self.set_in_steps {
+            Some([lowest, highest]) => [lowest.f_minimum(&low)?, highest.f_maximum(&high)?],
+            None => [low, high],
+        });
         Ok(())
     }
 
     /// Reads the weights that were set batch by batch; the error says which one is not a weight.
     pub(super) fn read(&mut self) -> Result<(), String> {
-        if std::mem::take(&mut self.set_in_steps) {
+        if self.set_in_steps.take().is_some() {
             let values = self.on_device.to_device(Device::Cpu).to_kind(Kind::Double);
             self.values = Vec::try_from(values).unwrap_or_default();
             check_values(&self.values)?;
@@ -60,14 +67,9 @@ impl SampleWeights {
         Ok(())
     }
 
-    /// Whether weights were set on the device that the host does not have.
-    pub(super) fn set_in_steps(&self) -> bool {
-        self.set_in_steps
-    }
-
-    /// The lowest and the highest weight, on the device.
-    pub(super) fn range(&self) -> [Tensor; 2] {
-        [self.on_device.min(), self.on_device.max()]
+    /// The lowest and the highest weight that was set batch by batch since the last `read`, on the device.
+    pub(super) fn range_in_steps(&self) -> Option<[Tensor; 2]> {
+        self.set_in_steps.as_ref().map(|range| range.each_ref().map(Tensor::shallow_clone))
     }
 
     /// Replaces the weights.
@@ -108,6 +110,8 @@ pub(crate) fn update(
         flipped,
         ..Round::new(labels, weights.values(), &components.weights_tensors.tensors, loss)
     };
+    // For schemes that draw from libtorch's generator.
+    seed_generators(rng::seed_for(recipe.seed, "weights", round.round, 0))?;
     let mut lent: Vec<(&str, &Tensor)> = embeddings.map(|x| ("embeddings", x)).into_iter().collect();
     lent.extend(ema_embeddings.map(|x| ("ema_embeddings", x)));
     let name = &recipe.weights.name;

@@ -53,6 +53,12 @@ impl Loss for Faulty {
             "state" => drop(seen.shallow_clone().index_copy_(0, batch.ids, x)),
             "resize" => drop(seen.shallow_clone().resize_([3, 3])),
             "sparse" => return Ok(loss.unsqueeze(0).to_sparse_sparse_dim(1)),
+            "early" => {
+                let loss = x.matmul(&seen.tr()).mean(Kind::Float);
+                let _ = tch::no_grad(|| seen.shallow_clone().index_copy_(0, batch.ids, x));
+                return Ok(loss);
+            }
+            "complex_log" => log.scalar("x", || loss.detach().to_kind(Kind::ComplexFloat)),
             "sparse_log" => log.scalar("x", || loss.unsqueeze(0).to_sparse_sparse_dim(1)),
             "log_twice" => ["x", "x"].iter().for_each(|name| log.scalar(name, || loss.detach())),
             "column_twice" => log.per_sample("distance", &x.select(1, 0)),
@@ -76,12 +82,17 @@ register_loss!("faulty", Faulty, "makes a mistake");
 
 /// Samples in their order, in batches of eight.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
-struct InOrder {}
+#[serde(default)]
+struct InOrder {
+    /// Whether to return the first batch only, twice.
+    twice: bool,
+}
 
 impl Sampler for InOrder {
     fn batches(&self, epoch: &Epoch) -> Result<Vec<Vec<i64>>> {
         let ids: Vec<_> = (0..epoch.labels.len() as i64).collect();
-        Ok(ids.chunks(8).map(<[i64]>::to_vec).collect())
+        let batches: Vec<_> = ids.chunks(8).map(<[i64]>::to_vec).collect();
+        Ok(if self.twice { vec![batches[0].clone(); 2] } else { batches })
     }
 
     fn batch_size(&self) -> usize {
@@ -123,6 +134,8 @@ impl WeightScheme for FaultyWeights {
         Ok(match self.mistake.as_str() {
             "batch_of_nan" => Some(ones * f64::NAN),
             "batch_range" => Some(ones * 1.5),
+            // Only the first of two steps, and the batch is weighed again in the second.
+            "batch_range_once" => Some(ones * if batch.info.step == 0 { 1.5 } else { 0.5 }),
             "batch_shape" => Some(ones.unsqueeze(0)),
             "batch_in_place" => {
                 let _ = batch.embeddings.shallow_clone().g_sub_scalar_(1.0);

@@ -84,6 +84,7 @@ impl Workspace {
             progress: ProgressMode::Quiet,
             profile: false,
             image_cache: None,
+            checkpoint_every: std::time::Duration::ZERO,
         };
         let signal = StopSignal::default();
         *STOP.lock().unwrap() = Some(signal.clone());
@@ -112,11 +113,13 @@ fn mistakes_of_losses_are_named_at_once() {
         ("proxies_only", "returned a loss that does not depend on the embeddings"),
         ("in_place", "changed its input `embeddings` in place"),
         ("proxies_in_place", "changed its input `proxies` in place"),
-        ("backward", "ran a backward pass of its own"),
+        ("backward", "ran its own backward pass"),
         ("state", "wrote values with a gradient into its tensor `seen`"),
         ("resize", "and changed it to Float [3, 3]"),
         ("sparse", "must return a dense tensor"),
+        ("early", "A tensor changed after the loss used it; let the loss use a copy"),
         ("sparse_log", "logged a sparse tensor as `x`"),
+        ("complex_log", "logged a complex tensor as `x`"),
         ("log_twice", "logged `x` twice"),
         ("column_twice", "as `distance` twice"),
         ("gradient_mode", "changed gradient mode and did not restore it"),
@@ -156,6 +159,14 @@ fn mistakes_of_weight_schemes_are_named_at_once() {
         let message = refused("weights", mistake);
         assert!(message.starts_with("weights `faulty`: ") && message.contains(reason), "{mistake}: {message}");
     }
+}
+
+#[test]
+fn a_weight_out_of_range_is_noticed_though_the_sample_is_weighed_again() {
+    let workspace = Workspace::new();
+    let sets = ["weights.mistake=batch_range_once", "sampler.twice=true"];
+    let message = workspace.run(&sets).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(message, "weights `faulty`: returned weights from 0.5 to 1.5 for a batch; they must be in [0, 1]");
 }
 
 #[test]

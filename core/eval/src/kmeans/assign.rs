@@ -4,10 +4,13 @@ use super::{Centres, LloydState};
 use crate::parallel;
 use crate::search::Path;
 use crate::space::{Rows, as_slice, margin};
+use curricle_sdk::addmm;
 use tch::{Device, Tensor};
 
-/// Number of values in one block of products: 4 MB.
+/// Number of values in one block of products: 4 MB on a CPU, for its cache. On other devices every block is waited
+/// for, so they are 128 MB.
 const BLOCK: usize = 1 << 20;
+const DEVICE_BLOCK: usize = 1 << 25;
 /// Number of values compared at once.
 const LANES: usize = 16;
 
@@ -23,7 +26,7 @@ impl LloydState<'_> {
         let values: Vec<f32> = clusters.iter().flat_map(|&c| self.centres.row(c)).copied().collect();
         let centres = Tensor::from_slice(&values).view([-1, rows.dim as i64]).to_device(device);
         let bias: Vec<f32> = clusters.iter().map(|&c| -self.centres.half_norms[c as usize] as f32).collect();
-        let bias = Tensor::from_slice(&bias).view([1, -1]).to_device(device);
+        let bias = Tensor::from_slice(&bias).to_device(device);
 
         let judge = Judge {
             rows,
@@ -34,7 +37,8 @@ impl LloydState<'_> {
             margin: margin(rows.dim),
         };
         let points = self.space.select(samples);
-        let size = (BLOCK / clusters.len()).max(1);
+        let block = if device == Device::Cpu { BLOCK } else { DEVICE_BLOCK };
+        let size = (block / clusters.len()).max(1);
         let blocks = samples.chunks(size).zip((0..).step_by(size)).map(|(block, start)| Block {
             samples: block,
             points: points.narrow(0, start, block.len() as i64),
@@ -63,7 +67,7 @@ struct Block<'a> {
 impl Block<'_> {
     /// `<x, c> - |c|²/2` in f32, `[samples, clusters]`.
     fn closeness(&self) -> Tensor {
-        self.bias.addmm(&self.points, &self.centres)
+        addmm(&self.bias, &self.points, &self.centres)
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use tch::{Device, Kind};
 
 fn blobs(classes: i64, each: i64, noise: f64) -> Tensor {
-    tch::manual_seed(5);
+    curricle_torch::seed(5).unwrap();
     let options = (Kind::Float, Device::Cpu);
     Tensor::randn([classes, 24], options).repeat([each, 1]) + noise * Tensor::randn([classes * each, 24], options)
 }

@@ -1,6 +1,6 @@
 //! Finds candidates on the CPU, in square tiles of the similarity matrix.
 //!
-//! Each thread multiplies whole tiles with libtorch. Where queries and references are the same samples
+//! Each thread multiplies whole tiles. Where queries and references are the same samples
 //! the matrix is symmetric, so a tile above the diagonal serves its rows and, read by columns, the rows
 //! of its mirror image, which halves the multiplications. A tile is compared with every row's threshold
 //! while it is still in the cache; few values pass.
@@ -12,9 +12,10 @@ use super::NeighbourSearch;
 use super::row::{Hit, Row};
 use crate::parallel;
 use crate::space::as_slice;
+use curricle_sdk::mm;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tch::{Device, Kind, Tensor};
+use tch::Tensor;
 
 /// Rows and columns of a tile: 4 MB, small enough for a cache, large enough to multiply fast.
 const TILE: usize = 1024;
@@ -47,18 +48,14 @@ fn stripes_within(wanted: &[usize], budget: usize) -> Vec<Range<usize>> {
 pub(super) fn candidates(search: &NeighbourSearch, stripe: &Range<usize>) -> Vec<Row> {
     let (margin, own) = (search.margin(), &search.own);
     let lists: Vec<Mutex<Vec<Row>>> = blocks(stripe).map(|block| Mutex::new(lists(&search.wanted[block]))).collect();
-    let memory = Mutex::new(Vec::new());
     parallel::each(tiles(search, stripe), |tile| {
-        let spare = lock(&memory).pop();
-        let space = spare.unwrap_or_else(|| Tensor::empty([(TILE * TILE) as i64], (Kind::Float, Device::Cpu)));
-        let products = tile.multiply(&space);
+        let products = mm(&tile.query_points, &tile.reference_points.tr());
         let values = as_slice(&products);
         let block = |range: &Range<usize>| lock(&lists[(range.start - stripe.start) / TILE]);
         scan_rows(&mut block(&tile.queries), &own[tile.queries.clone()], values, tile.references.start, margin);
         if tile.mirrored {
             scan_columns(&mut block(&tile.references), values, tile.queries.start, margin);
         }
-        lock(&memory).push(space);
     });
     lists.into_iter().flat_map(|block| block.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
@@ -80,14 +77,6 @@ struct Tile {
     mirrored: bool,
     query_points: Tensor,
     reference_points: Tensor,
-}
-
-impl Tile {
-    fn multiply(&self, space: &Tensor) -> Tensor {
-        let (height, width) = (self.queries.len() as i64, self.references.len() as i64);
-        let products = space.narrow(0, 0, height * width).view([height, width]);
-        self.query_points.mm_out(&products, &self.reference_points.tr())
-    }
 }
 
 fn tiles(search: &NeighbourSearch, stripe: &Range<usize>) -> Vec<Tile> {

@@ -61,9 +61,10 @@ pub struct EvalRecipe {
     /// Number of k-means restarts over which NMI and AMI are averaged.
     #[schemars(range(min = 1))]
     pub restarts: usize,
-    /// Batch size of evaluation.
+    /// Batch size of evaluation. It affects speed and memory, and results only by rounding. Default: 32 on a CPU,
+    /// where activations of larger batches do not fit into the cache; on a GPU more, depending on the image size.
     #[schemars(range(min = 1))]
-    pub batch_size: i64,
+    pub batch_size: Option<i64>,
 }
 
 impl Default for EvalRecipe {
@@ -76,12 +77,15 @@ impl Default for EvalRecipe {
             recall_at: vec![1, 2, 4, 8],
             cluster: ClusterWhen::Ends,
             restarts: 3,
-            batch_size: 256,
+            batch_size: None,
         }
     }
 }
 
 impl EvalRecipe {
+    /// The default of `batch_size` on a CPU.
+    pub const CPU_BATCH: i64 = 32;
+
     /// Number of training classes held out for validation: the share, rounded, with at least two
     /// classes on each side, since a single class has no negatives. Needs four classes.
     pub fn validation_classes(&self, classes: usize) -> usize {

@@ -159,6 +159,11 @@ pub struct TrainRecipe {
     /// uses it with `eval.network = "ema"`, and losses and weight schemes can ask for its embeddings. Default: none.
     #[schemars(extend("minimum" = 0.0, "exclusiveMaximum" = 1.0))]
     pub ema: Option<f64>,
+    /// Largest number of samples that the network computes at once, e.g. 32, for batches that do not fit into the
+    /// GPU's memory. The gradients are those of the whole batch, as is the loss; the network computes every sample
+    /// twice. Batch norm that is not frozen sees one micro-batch at a time. Default: the whole batch.
+    #[schemars(range(min = 1))]
+    pub micro_batch: Option<usize>,
     /// Steps between logged losses.
     #[serde(default = "log_every")]
     #[schemars(range(min = 1))]

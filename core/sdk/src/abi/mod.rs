@@ -21,7 +21,7 @@ pub const MAGIC: [u8; 8] = *b"CURRICLE";
 /// Incremented with every incompatible change, as is the number in [`SYMBOL`].
 pub const ABI_MAJOR: u32 = 2;
 /// Incremented with every field appended to a record.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 /// The exported symbol.
 pub const SYMBOL: &str = "CURRICLE_PLUGIN_V2";
 /// The symbols of earlier versions of the interface, which are no longer loaded.

@@ -1,5 +1,6 @@
 //! Euclidean distances of all pairs, with gradients that stay finite.
 
+use crate::mm;
 use tch::{Kind, Tensor};
 
 /// `|x_i - x_j|²` for all pairs `[B, B]`, never negative.
@@ -7,7 +8,7 @@ use tch::{Kind, Tensor};
 /// Computed with one matrix product, as `|x_i|² + |x_j|² - 2 <x_i, x_j>`. For unit vectors this is `2 - 2S`, but
 /// the rounding of the norms cancels, and the gradient is that of a distance.
 pub fn squared_distances(points: &Tensor) -> Tensor {
-    let products = points.mm(&points.tr());
+    let products = mm(points, &points.tr());
     let norms = products.diagonal(0, 0, 1);
     (norms.unsqueeze(1) + norms - products * 2.0).clamp_min_(0.0)
 }
@@ -19,7 +20,7 @@ pub fn gradient_of_squared_distances(points: &Tensor, grad: &Tensor) -> Tensor {
     let laplacian = (grad + grad.tr()) * -2.0;
     let degrees = laplacian.sum_dim_intlist(1, false, None);
     let _ = laplacian.diagonal(0, 0, 1).g_sub_(&degrees);
-    laplacian.mm(points)
+    mm(&laplacian, points)
 }
 
 /// Distances of all pairs, and what their derivative needs.
@@ -43,7 +44,7 @@ impl Distances {
     /// The distances of `points` `[B, D]` and `others` `[R, D]`, `[B, R]`.
     pub fn between(points: &Tensor, others: &Tensor) -> Self {
         let norms = |x: &Tensor| x.square().sum_dim_intlist(1, false, None);
-        let squared = norms(points).unsqueeze(1) + norms(others) - points.mm(&others.tr()) * 2.0;
+        let squared = norms(points).unsqueeze(1) + norms(others) - mm(points, &others.tr()) * 2.0;
         Self::of_squared(squared.clamp_min(0.0))
     }
 

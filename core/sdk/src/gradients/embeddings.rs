@@ -1,7 +1,7 @@
 //! A batch's embeddings detached from the graph, and the way back for a loss's gradient.
 
 use super::{gradient_of_squared_distances, with_gradients};
-use crate::{Batch, Result};
+use crate::{Batch, Result, mm};
 use tch::{Kind, Tensor};
 
 /// Embeddings in the precision a loss computes in: f64 stays f64, everything else is f32, because sums of
@@ -27,7 +27,7 @@ impl Embeddings {
 
     /// Cosine similarities of all pairs `[B, B]`.
     pub fn similarities(&self) -> Tensor {
-        self.points.mm(&self.points.tr())
+        mm(&self.points, &self.points.tr())
     }
 
     /// The batch's weights in this precision; `None` if all are 1.
@@ -54,7 +54,7 @@ impl Embeddings {
     ///
     /// `S = x xᵀ` gives `∂L/∂x = (grad + gradᵀ) x`.
     pub fn loss_of_similarities(&self, value: &Tensor, grad: &Tensor) -> Result<Tensor> {
-        self.loss(value, &(grad + grad.tr()).mm(&self.points))
+        self.loss(value, &mm(&(grad + grad.tr()), &self.points))
     }
 
     /// A loss with this value and the gradient `grad` `[B, B]` with respect to the squared distances.

@@ -145,7 +145,7 @@ impl Data {
         let batch = Batch { weights, info: self.info, ..Batch::new(&embeddings, &self.labels, &self.ids, &tensors) };
         let value = {
             let _alone = GENERATOR.lock().unwrap();
-            tch::manual_seed(seed);
+            curricle_torch::seed(seed).unwrap();
             function(&batch)
         };
         assert_eq!(value.size(), [0i64; 0], "a loss is a scalar");

@@ -4,6 +4,7 @@ use super::super::Model;
 use super::*;
 use crate::data::Layout;
 use curricle_recipe::{BackboneRecipe, EmbeddingRecipe, NormaliseRecipe};
+use std::collections::HashMap;
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/torchscript")).join(name)
@@ -53,7 +54,7 @@ fn features_statistics_and_gradients_are_those_of_pytorch() {
     let run = |train| model.network.forward_t(&wanted["images"], train);
     assert!(close(&run(false), &wanted["eval"]));
     assert_eq!(i64::try_from(tensor(&model, "stem.1.num_batches_tracked")).unwrap(), 1, "evaluation changes nothing");
-    tch::manual_seed(7);
+    curricle_torch::seed(7).unwrap();
     let features = run(true);
     assert!(close(&features, &wanted["train"]), "dropout draws the same numbers");
     (features * Tensor::arange(5, (Kind::Float, Device::Cpu))).sum(Kind::Float).backward();
@@ -66,7 +67,7 @@ fn frozen_batch_norm_stays_in_evaluation_mode_and_is_not_trained() {
     let model = build(&TorchscriptRecipe { frozen_norm: true, ..recipe(golden("net.pt")) }, 32).unwrap();
     let before = tensor(&model, "stem.1.running_mean").copy();
     let images = &wanted()["images"];
-    tch::manual_seed(7);
+    curricle_torch::seed(7).unwrap();
     let (first, second) = (model.network.forward_t(images, true), model.network.forward_t(images, true));
     assert_eq!(before, tensor(&model, "stem.1.running_mean"));
     assert_ne!(first, second, "dropout is active");
@@ -77,7 +78,7 @@ fn frozen_batch_norm_stays_in_evaluation_mode_and_is_not_trained() {
 fn results_do_not_depend_on_how_often_the_module_was_called() {
     let (fresh, used, images) = (net(), net(), wanted().remove("images").unwrap());
     let gradient = |model: &Model| {
-        tch::manual_seed(1);
+        curricle_torch::seed(1).unwrap();
         let loss = model.network.forward_t(&images, true).square().sum(Kind::Float);
         let weight = tensor(model, "stem.0.weight");
         Tensor::run_backward(&[loss], &[&weight], false, false).remove(0)
@@ -107,6 +108,24 @@ fn a_model_is_restored_and_exported_with_its_module() {
 }
 
 #[test]
+fn tied_parameters_are_one_tensor_with_the_gradient_of_both_uses() {
+    let model = build(&recipe(golden("tied.pt")), 32).unwrap();
+    let names: Vec<_> = model.tensors().into_iter().map(|named| named.name).collect();
+    assert_eq!(names[..3], ["backbone.a.bias", "backbone.a.weight", "backbone.b.bias"]);
+    assert_eq!(names[3..], ["embedding.bias", "embedding.weight"]);
+    let images = &wanted()["images"];
+    let leaf = |name: &str| tensor(&model, name).detach().copy().set_requires_grad(true);
+    let (weight, first, second) = (leaf("a.weight"), leaf("a.bias"), leaf("b.bias"));
+    let pooled = images.mean_dim(&[2i64, 3][..], false, Kind::Float);
+    let expected = pooled.linear(&weight, Some(&first)).linear(&weight, Some(&second));
+    let features = model.network.forward_t(images, true);
+    assert!(close(&features, &expected));
+    features.square().sum(Kind::Float).backward();
+    expected.square().sum(Kind::Float).backward();
+    assert!(close(&tensor(&model, "a.weight").grad(), &weight.grad()));
+}
+
+#[test]
 fn a_changed_file_is_refused() {
     let changed = TorchscriptRecipe { sha256: Some("0".repeat(64)), ..recipe(golden("net.pt")) };
     let message = build(&changed, 32).unwrap_err().to_string();
@@ -123,7 +142,7 @@ fn modules_that_cannot_be_used_are_refused_with_the_reason() {
         ("wanted.safetensors", "is not a TorchScript file"),
         ("maps.pt", "returns feature maps [2, 4, 30, 30] instead of features [B, F]; pool them"),
         ("one_batch.pt", "returns shape [1, 6] for 2 images instead of [2, F]"),
-        ("tied.pt", "has one tensor under two names, `a.weight` and `b.weight`"),
+        ("overlapping.pt", "has `a` and `b` in the same memory; give each its own tensor"),
         ("pair.pt", "returns Tuple instead of one tensor"),
         ("half.pt", "of type Half; save the network with `model.float()`"),
         ("missing.pt", "missing.pt"),

@@ -8,7 +8,7 @@ mod shape;
 mod tests;
 
 pub(super) use layouts::VitWeights;
-pub(super) use shape::{TensorSizes, patch_size};
+pub(super) use shape::{TensorSizes, patch_size, recognise};
 
 use super::network::Network;
 use crate::{Error, Result};

@@ -32,13 +32,35 @@ pub(super) struct VitShape {
     pub norm_eps: f64,
 }
 
-/// Name, patch size and width of the networks; all have 12 blocks.
+/// Blocks of all networks, unless set otherwise.
+const DEPTH: i64 = 12;
+
+/// Name, patch size and width of the networks.
 pub(super) const NETWORKS: [(&str, i64, i64); 4] =
     [("vit_small_16", 16, 384), ("vit_base_16", 16, 768), ("vit_small_14", 14, 384), ("vit_base_14", 14, 768)];
 
 /// Patch size and width by which a network is named.
 pub(super) fn named(network: &str) -> (i64, i64) {
     NETWORKS.into_iter().find(|(name, ..)| *name == network).map_or((16, 384), |(_, patch, width)| (patch, width))
+}
+
+/// A network's name, and the settings by which it differs from the network of that name.
+type NamedShape = (&'static str, Vec<(&'static str, i64)>);
+
+/// The network that these tensors belong to.
+pub(in crate::backbone) fn recognise(tensors: &TensorSizes) -> Result<NamedShape, String> {
+    let size = tensors.get("patch_embed.proj.weight").map(Vec::as_slice);
+    let Some(&[width, _, patch, _]) = size else { return Err("`patch_embed.proj.weight` is not a convolution".into()) };
+    let named = NETWORKS.into_iter().find(|(_, p, w)| (*p, *w) == (patch, width)).unwrap_or(NETWORKS[0]);
+    let depth = depth(tensors);
+    let settings = [("patch", patch, named.1), ("width", width, named.2), ("depth", depth, DEPTH)];
+    Ok((named.0, settings.into_iter().filter(|(_, is, usual)| is != usual).map(|(name, is, _)| (name, is)).collect()))
+}
+
+/// Number of blocks.
+fn depth(tensors: &TensorSizes) -> i64 {
+    let block = |name: &str| name.strip_prefix("blocks.")?.split('.').next()?.parse::<i64>().ok();
+    tensors.keys().filter_map(|name| block(name)).max().map_or(0, |last| last + 1)
 }
 
 /// The patch size.
@@ -54,7 +76,7 @@ impl VitShape {
         let shape = Self {
             patch,
             width,
-            depth: recipe.depth.unwrap_or(12),
+            depth: recipe.depth.unwrap_or(DEPTH),
             heads: recipe.heads.unwrap_or((width / 64).max(1)),
             hidden: 4 * width,
             grid: (pixels / patch).max(1),
@@ -89,8 +111,7 @@ impl VitShape {
             );
             return Err(format!("has patches of {patch} pixels and width {width}, unlike `{network}`; {remedy}"));
         }
-        let block = |name: &str| name.strip_prefix("blocks.")?.split('.').next()?.parse::<i64>().ok();
-        let depth = tensors.keys().filter_map(|name| block(name)).max().map_or(0, |last| last + 1);
+        let depth = depth(tensors);
         let distilled = size("dist_token").is_some();
         let positions = needed("pos_embed")?.get(1).copied().unwrap_or(0);
         // Squares are never 1 or 2 apart, except for grids without patches.
@@ -106,7 +127,7 @@ impl VitShape {
         let shape = Self {
             patch,
             width,
-            depth: agreed("depth", "blocks", recipe.depth.unwrap_or(12), depth)?,
+            depth: agreed("depth", "blocks", recipe.depth.unwrap_or(DEPTH), depth)?,
             heads,
             hidden: needed("blocks.0.mlp.fc1.weight")?.first().copied().unwrap_or(0),
             grid,

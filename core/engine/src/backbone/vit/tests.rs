@@ -187,7 +187,7 @@ fn a_file_of_another_network_is_refused() {
 
 /// Loss and all gradients of a batch.
 fn gradients(model: &Model) -> (Tensor, Vec<(String, Tensor)>) {
-    tch::manual_seed(3);
+    curricle_torch::seed(3).unwrap();
     let loss = (model.forward(&pixels(), true) * Tensor::arange(8, (Kind::Float, Device::Cpu))).sum(Kind::Float);
     let trained: Vec<_> = model.tensors().into_iter().filter(|named| named.tensor.requires_grad()).collect();
     trained.iter().for_each(|named| named.tensor.shallow_clone().zero_grad());
@@ -239,7 +239,7 @@ fn every_parameter_gets_a_gradient_of_the_right_size() {
 fn drop_path_skips_branches_only_in_training() {
     let model = build(&VitRecipe { drop_path: 0.9, ..small() });
     let forward = |train, seed| {
-        tch::manual_seed(seed);
+        curricle_torch::seed(seed).unwrap();
         tch::no_grad(|| model.forward(&pixels(), train))
     };
     assert_eq!(forward(false, 1), forward(false, 2));

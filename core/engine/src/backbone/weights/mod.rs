@@ -40,6 +40,17 @@ pub(super) fn load(file: &WeightsFile, network: &str, wanted: &HashMap<String, T
     Ok(WeightsReport { left_over_inside, prefix: mapping.prefix, ..report })
 }
 
+/// How many of a network's tensors a file has, by name and size.
+pub(super) fn matching(file: &WeightsFile, wanted: &HashMap<String, Tensor>) -> usize {
+    let found = &file.contents.tensors;
+    let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
+    let mapping = Mapping::best(&names, &found.keys().map(String::as_str).collect::<Vec<_>>());
+    let same = |(name, tensor): &(&String, &Tensor)| {
+        mapping.in_file(name).and_then(|name| found.get(&name)).is_some_and(|found| found.size() == tensor.size())
+    };
+    wanted.iter().filter(same).count()
+}
+
 /// A file of weights in memory.
 #[derive(Debug)]
 pub(super) struct WeightsFile {
@@ -141,7 +152,8 @@ fn read(path: &Path, bytes: &[u8]) -> Result<FileContents, String> {
             path.display()
         );
         let tensors = torchscript(path).map_err(|e| {
-            format!("is an archive without tensors that libtorch can read: {}", first_line(&e.to_string()))
+            let reason = first_line(&e.to_string()).to_string();
+            format!("is incomplete, or an archive without tensors; download or save it again: {reason}")
         })?;
         Ok(FileContents { tensors, objects: Vec::new() })
     } else if is_safetensors(bytes) {

@@ -1,15 +1,15 @@
 //! A class of a Python file as a loss.
 
-use super::memory::{Layout, Slot};
+use super::memory::{Layout, Places, Slot};
 use super::worker::Worker;
 use curricle_sdk::gradients::with_gradients;
 use curricle_sdk::{Batch, Error, Factory, Init, Log, Loss, Result, Shape, TensorSpec, Tensors};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tch::{Device, Kind, Tensor};
 
 /// What the process says of a class.
@@ -55,7 +55,8 @@ impl Factory for PythonFactory {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let request = json!({ "do": "make", "loss": number, "class": self.class.name, "settings": settings });
         self.worker.lock().call("`__init__`", &request)?;
-        Ok(Box::new(PythonLoss { worker: Arc::clone(&self.worker), class: Arc::clone(&self.class), number }))
+        let (worker, class) = (Arc::clone(&self.worker), Arc::clone(&self.class));
+        Ok(Box::new(PythonLoss { worker, class, number, known: Mutex::new(None) }))
     }
 }
 
@@ -64,6 +65,8 @@ struct PythonLoss {
     worker: Arc<Worker>,
     class: Arc<PythonClass>,
     number: u64,
+    /// Where the tensors of the last step were, which the process remembers.
+    known: Mutex<Option<Places>>,
 }
 
 impl Drop for PythonLoss {
@@ -121,69 +124,62 @@ impl PythonLoss {
     }
 }
 
-/// A tensor and its place in shared memory.
-type Placed<'t> = (Slot, &'t Tensor);
-
-/// The places of tensors, as requests give them.
-fn places(placed: &BTreeMap<&str, Placed>) -> Value {
-    placed.iter().map(|(name, (slot, _))| ((*name).to_string(), json!(slot))).collect::<Map<_, _>>().into()
-}
-
-fn declared<'t>(tensors: &'t Tensors, layout: &mut Layout) -> BTreeMap<&'t str, Placed<'t>> {
-    tensors.iter().map(|(name, tensor)| (name, (layout.slot(tensor.kind(), &tensor.size()), tensor))).collect()
-}
-
 impl Loss for PythonLoss {
     fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
         if batch.weights.is_some() && !self.takes_weights() {
             return Err(Error::other("samples have weights, which `forward` does not take; add an argument `weights`"));
         }
         let (kind, device) = batch.options();
-        let shape = batch.embeddings.size();
-        let mut layout = Layout::default();
-        let declared = declared(batch.tensors, &mut layout);
-        let value = layout.slot(kind, &[]);
-        let mut inputs = BTreeMap::from([
-            ("embeddings", (layout.slot(kind, &shape), batch.embeddings)),
-            ("labels", (layout.slot(Kind::Int64, &shape[..1]), batch.labels)),
-        ]);
         let weights = batch.weights_or_ones();
-        if self.takes_weights() {
-            inputs.insert("weights", (layout.slot(kind, &shape[..1]), &weights));
-        }
-        if self.class.takes("ids") {
-            inputs.insert("ids", (layout.slot(Kind::Int64, &shape[..1]), batch.ids));
-        }
-        let gradient = layout.slot(kind, &shape);
-        let gradients: BTreeMap<&str, Placed> = declared
-            .iter()
-            .filter(|(_, (_, tensor))| tensor.requires_grad())
-            .map(|(name, (_, tensor))| (*name, (layout.slot(tensor.kind(), &tensor.size()), *tensor)))
-            .collect();
+        let mut inputs = vec![("embeddings", kind, batch.embeddings), ("labels", Kind::Int64, batch.labels)];
+        inputs.extend(self.takes_weights().then_some(("weights", kind, &weights)));
+        inputs.extend(self.class.takes("ids").then_some(("ids", Kind::Int64, batch.ids)));
+        let trained: Vec<_> = batch.tensors.iter().filter(|(_, tensor)| tensor.requires_grad()).collect();
 
-        let mut request = self.request("forward", batch.info.classes, shape[1]);
+        let size = batch.embeddings.size();
+        let mut layout = Layout::default();
+        let mut places = Places {
+            inputs: inputs.iter().map(|(name, kind, tensor)| (*name, layout.slot(*kind, &tensor.size()))).collect(),
+            tensors: layout.slots(batch.tensors.iter()),
+            results: BTreeMap::from([("value", layout.slot(kind, &[])), ("gradient", layout.slot(kind, &size))]),
+            gradients: layout.slots(trained.iter().copied()),
+            memory: 0,
+        };
+
+        let mut request = self.request("forward", batch.info.classes, size[1]);
         // The engine seeds libtorch's generator before every step, so a resumed run draws the same number.
         request["seed"] = Tensor::f_randint(1 << 53, [1], (Kind::Int64, Device::Cpu))?.int64_value(&[0]).into();
-        request["value"] = json!(value);
-        request["inputs"] = places(&inputs);
-        request["tensors"] = places(&declared);
-        request["gradient"] = json!(gradient);
-        request["gradients"] = places(&gradients);
-
         let mut process = self.worker.lock();
-        let lent = declared.values().chain(inputs.values());
-        let changed: Vec<String> = process.compute("`forward`", request, &layout, lent)?;
-        let _no_grad = tch::no_grad_guard();
-        for (slot, tensor) in changed.iter().filter_map(|name| declared.get(name.as_str())) {
-            tensor.shallow_clone().f_copy_(&process.memory.read(slot)?)?;
+        places.memory = process.memory.reserve(&layout)?;
+        for (name, _, tensor) in &inputs {
+            process.memory.write(&places.inputs[name], tensor)?;
         }
-        let slots = std::iter::once(&gradient).chain(gradients.values().map(|(slot, _)| slot));
-        let found = slots.map(|slot| Ok(process.memory.read(slot)?.to_device(device))).collect::<Result<Vec<_>>>()?;
-        let value = process.memory.read(&value)?.to_device(device);
-        drop(_no_grad);
+        for (name, tensor) in batch.tensors.iter() {
+            process.memory.write(&places.tensors[name], tensor)?;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // If this step fails, the next one says again where everything is.
+        if known.take().as_ref() != Some(&places) {
+            request["places"] = json!(places);
+        }
+        let changed = process.compute("`forward`", request)?;
+
+        let mut read = |slot: &Slot| process.memory.read(slot);
+        let found = {
+            let _no_grad = tch::no_grad_guard();
+            for name in changed {
+                if let Some(slot) = places.tensors.get(&name) {
+                    batch.tensors.get(&name).shallow_clone().f_copy_(&read(slot)?)?;
+                }
+            }
+            let slots = [&places.results["value"], &places.results["gradient"]].into_iter();
+            let found = slots.chain(places.gradients.values()).map(|slot| Ok(read(slot)?.to_device(device)));
+            found.collect::<Result<Vec<_>>>()?
+        };
+        *known = Some(places);
         let leaves: Vec<_> =
-            std::iter::once(batch.embeddings).chain(gradients.values().map(|(_, tensor)| *tensor)).collect();
-        with_gradients(&value, &leaves, &found.iter().collect::<Vec<_>>())
+            std::iter::once(batch.embeddings).chain(trained.iter().map(|(_, tensor)| *tensor)).collect();
+        with_gradients(&found[0], &leaves, &found[1..].iter().collect::<Vec<_>>())
     }
 
     fn tensors(&self, shape: &Shape) -> Vec<TensorSpec> {
@@ -193,15 +189,16 @@ impl Loss for PythonLoss {
 
     fn initialise(&self, tensors: &Tensors, shape: &Shape, seed: u64) -> Result<()> {
         let mut layout = Layout::default();
-        let declared = declared(tensors, &mut layout);
+        let mut places = Places { tensors: layout.slots(tensors.iter()), ..Places::default() };
         let mut request = self.request("initialise", shape.classes, shape.embedding);
         // The seeds of Python's generators have 64 bits, those of JSON numbers in other programs 53.
         request["seed"] = (seed >> 11).into();
-        request["tensors"] = places(&declared);
         let mut process = self.worker.lock();
-        process.compute("`__init__`", request, &layout, std::iter::empty())?;
-        for (slot, tensor) in declared.values() {
-            tensor.shallow_clone().f_copy_(&process.memory.read(slot)?)?;
+        places.memory = process.memory.reserve(&layout)?;
+        request["places"] = json!(places);
+        process.compute("`__init__`", request)?;
+        for (name, tensor) in tensors.iter() {
+            tensor.shallow_clone().f_copy_(&process.memory.read(&places.tensors[name])?)?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use curricle_sdk::Error;
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,17 +18,42 @@ const ALIGNMENT: usize = 64;
 const SMALLEST: usize = 1 << 20;
 
 /// The place of one tensor: `[kind, shape, offset]` in requests.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Slot(String, Vec<i64>, usize, #[serde(skip)] Kind);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    kind: Kind,
+    shape: Vec<i64>,
+    offset: usize,
+}
 
 impl Slot {
     fn elements(&self) -> usize {
-        self.1.iter().product::<i64>().try_into().unwrap_or(0)
+        self.shape.iter().product::<i64>().try_into().unwrap_or(0)
     }
 
     fn bytes(&self) -> usize {
-        self.elements() * self.3.elt_size_in_bytes()
+        self.elements() * self.kind.elt_size_in_bytes()
     }
+}
+
+impl Serialize for Slot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (format!("{:?}", self.kind), &self.shape, self.offset).serialize(serializer)
+    }
+}
+
+/// The places of all tensors of a request.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Places {
+    /// The size of the whole memory.
+    pub(super) memory: usize,
+    /// Arguments of `forward`.
+    pub(super) inputs: BTreeMap<&'static str, Slot>,
+    /// Parameters and buffers.
+    pub(super) tensors: BTreeMap<String, Slot>,
+    /// `value` of the loss and its `gradient` with respect to the embeddings.
+    pub(super) results: BTreeMap<&'static str, Slot>,
+    /// Gradients with respect to parameters.
+    pub(super) gradients: BTreeMap<String, Slot>,
 }
 
 /// Assigns places one after the other.
@@ -39,9 +65,14 @@ pub(super) struct Layout {
 impl Layout {
     /// The place of a tensor of this shape.
     pub(super) fn slot(&mut self, kind: Kind, shape: &[i64]) -> Slot {
-        let slot = Slot(format!("{kind:?}"), shape.to_vec(), self.end, kind);
+        let slot = Slot { kind, shape: shape.to_vec(), offset: self.end };
         self.end = (self.end + slot.bytes()).next_multiple_of(ALIGNMENT);
         slot
+    }
+
+    /// The places of tensors by name.
+    pub(super) fn slots<'t>(&mut self, tensors: impl Iterator<Item = (&'t str, &'t Tensor)>) -> BTreeMap<String, Slot> {
+        tensors.map(|(name, tensor)| (name.to_string(), self.slot(tensor.kind(), &tensor.size()))).collect()
     }
 }
 
@@ -73,12 +104,16 @@ impl SharedMemory {
     }
 
     /// Makes room for a layout and returns the size of the whole memory, which only grows.
-    pub(super) fn reserve(&mut self, layout: &Layout) -> io::Result<usize> {
+    pub(super) fn reserve(&mut self, layout: &Layout) -> Result<usize, Error> {
+        self.grow(layout.end).map_err(|e| Error::other(format!("cannot reserve shared memory: {e}")))
+    }
+
+    fn grow(&mut self, wanted: usize) -> io::Result<usize> {
         let size = self.map.as_ref().map_or(0, |map| map.len());
-        if size > 0 && layout.end <= size {
+        if size > 0 && wanted <= size {
             return Ok(size);
         }
-        let size = layout.end.max(SMALLEST).next_power_of_two();
+        let size = wanted.max(SMALLEST).next_power_of_two();
         self.file.set_len(size as u64)?;
         // SAFETY: the file never shrinks. The worker writes to it only between a request and its reply, while this
         // process waits and holds no reference into the map.
@@ -87,20 +122,19 @@ impl SharedMemory {
     }
 
     fn part(&mut self, slot: &Slot) -> Result<&mut [u8], Error> {
-        let range = slot.2..slot.2 + slot.bytes();
+        let range = slot.offset..slot.offset + slot.bytes();
         self.map.as_mut().and_then(|map| map.get_mut(range)).ok_or_else(|| Error::other("no room in shared memory"))
     }
 
     /// Copies a tensor of the slot's shape to its place, from any device and in any precision.
     pub(super) fn write(&mut self, slot: &Slot, tensor: &Tensor) -> Result<(), Error> {
-        let tensor = tensor.detach().to_kind(slot.3);
+        let tensor = tensor.detach().to_kind(slot.kind);
         Ok(tensor.f_copy_data_u8(self.part(slot)?, slot.elements())?)
     }
 
     /// A copy of the tensor in this place.
     pub(super) fn read(&mut self, slot: &Slot) -> Result<Tensor, Error> {
-        let (kind, shape) = (slot.3, slot.1.clone());
-        Ok(Tensor::f_from_data_size(self.part(slot)?, &shape, kind)?)
+        Ok(Tensor::f_from_data_size(self.part(slot)?, &slot.shape, slot.kind)?)
     }
 }
 
@@ -138,7 +172,7 @@ mod tests {
         assert!(grown >= 2_400_000);
         assert_eq!(memory.reserve(&Layout::default()).unwrap(), grown);
         memory.write(&slot, &Tensor::ones([300_000], (Kind::Double, Device::Cpu))).unwrap();
-        let beyond = Slot("Double".into(), vec![1 << 30], 0, Kind::Double);
+        let beyond = Slot { kind: Kind::Double, shape: vec![1 << 30], offset: 0 };
         assert!(memory.read(&beyond).is_err());
     }
 }

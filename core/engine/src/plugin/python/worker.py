@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 import types
 import typing
@@ -28,6 +29,7 @@ PATH, MEMORY = sys.argv[1], int(sys.argv[2])
 FILE = os.fsencode(os.path.basename(PATH)).decode(errors="replace")
 SIZES = {"num_classes": "classes", "embedding_size": "embedding"}
 OPTIONAL_INPUTS = ("weights", "ids")
+SOON = 0.5e-3  # seconds
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -109,6 +111,21 @@ def send(reply):
     CHANNEL.sendall(json.dumps(reply).encode() + b"\n")
 
 
+def requests():
+    """Polls for the next request if the last one came soon: sleeping and waking up takes longer than many losses."""
+    lines, poll, soon = CHANNEL.makefile("rb"), select.poll(), False
+    poll.register(CHANNEL, select.POLLIN)
+    while True:
+        start = time.perf_counter()
+        while soon and not poll.poll(0) and time.perf_counter() - start < SOON:
+            os.sched_yield()
+        line = lines.readline()
+        if not line:
+            return
+        soon = time.perf_counter() - start < SOON
+        yield json.loads(line)
+
+
 def end(reply):
     send(reply)
     os._exit(0)
@@ -137,10 +154,17 @@ KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 memory = None
 
 
-def remap(size):
-    global memory
-    if memory is None or len(memory) != size:
-        memory = mmap.mmap(MEMORY, size)
+class Places:
+    """Where the tensors of a request are in shared memory. Steps of the same shapes share one."""
+
+    def __init__(self, places):
+        global memory
+        if memory is None or len(memory) != places["memory"]:
+            memory = mmap.mmap(MEMORY, places["memory"])
+        views = lambda slots: {name: view(*slot) for name, slot in slots.items()}
+        self.inputs, self.tensors = views(places["inputs"]), views(places["tensors"])
+        # The loss, its gradient with respect to the embeddings, and those with respect to tensors.
+        self.results, self.gradients = views(places["results"]), views(places["gradients"])
 
 
 def view(kind, shape, offset):
@@ -355,21 +379,23 @@ class Loss:
     def initialise(self, request):
         """Writes the values that the constructor gives its tensors."""
         values = tensors(self.module(request, request["seed"]))
-        for name, slot in request["tensors"].items():
-            view(*slot).copy_(values[name].detach())
+        for name, slot in Places(request["places"]).tensors.items():
+            slot.copy_(values[name].detach())
         return []
 
     def forward(self, request):
-        module = self.module(request)
-        given = {name: view(*slot) for name, slot in request["inputs"].items()}
-        mine, slots = tensors(module), {name: view(*slot) for name, slot in request["tensors"].items()}
-        for name, slot in slots.items():
+        if "places" in request:
+            self.places = Places(request["places"])
+        module, places = self.module(request), self.places
+        # Copies, because the module may keep them, and the next step overwrites the shared memory.
+        given = {name: slot.clone() for name, slot in places.inputs.items()}
+        mine = tensors(module)
+        for name, slot in places.tensors.items():
             mine[name].data = slot
         versions = {name: tensor._version for name, tensor in mine.items()}
         seed_all(request["seed"])
-        given["embeddings"].requires_grad_()
+        leaves = [given["embeddings"].requires_grad_(), *(mine[name] for name in places.gradients)]
         value = self.checked(module(**given))
-        leaves = [given["embeddings"], *(mine[name] for name in request["gradients"])]
         gradients = torch.autograd.grad(value, leaves, allow_unused=True)
         if gradients[0] is None:
             raise Fault(self.cls.forward, "returned a loss that does not depend on the embeddings")
@@ -377,10 +403,10 @@ class Loss:
         sums = [value.item(), *(gradient.sum().item() for gradient in gradients if gradient is not None)]
         if not math.isfinite(sum(sums)) and is_finite(given["embeddings"]):
             raise self.not_finite(module, given, request["seed"], value)
-        view(*request["value"]).copy_(value.detach())
-        for slot, gradient in zip([request["gradient"], *request["gradients"].values()], gradients):
-            view(*slot).copy_(torch.zeros(()) if gradient is None else gradient)
-        return self.changed(module, slots, versions)
+        places.results["value"].copy_(value.detach())
+        for slot, gradient in zip([places.results["gradient"], *places.gradients.values()], gradients):
+            slot.copy_(torch.zeros(()) if gradient is None else gradient)
+        return self.changed(module, places.tensors, versions)
 
     def checked(self, value):
         """The loss as a scalar."""
@@ -484,8 +510,7 @@ class FirstNaN(torch.overrides.TorchFunctionMode):
 
 def serve(offered):
     made = {}
-    for line in CHANNEL.makefile("rb"):
-        request = json.loads(line)
+    for request in requests():
         what, number = request["do"], request["loss"]
         try:
             if what == "make":
@@ -497,7 +522,6 @@ def serve(offered):
                 made.pop(number, None)
                 send({})
             else:
-                remap(request["memory"])
                 if torch.get_num_threads() != request["threads"]:
                     torch.set_num_threads(request["threads"])
                 send({"changed": getattr(made[number], what)(request)})

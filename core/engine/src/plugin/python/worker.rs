@@ -1,10 +1,11 @@
 //! The process that serves a Python file.
 
 use super::interpreter::Interpreter;
-use super::memory::{Layout, SharedMemory, Slot};
+use super::memory::SharedMemory;
 use crate::progress;
 use crate::track::logging;
 use curricle_sdk::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tch::Tensor;
 
 /// The program of the process, which it reads from the shared memory, so that lists of processes stay readable.
 const SOURCE: &str = include_str!("worker.py");
@@ -25,6 +25,9 @@ const RUN_SOURCE: &str = "import sys; exec(open(int(sys.argv[2]), 'rb', closefd=
 
 /// Lines of a traceback, and of the output of a process that ended, that an error repeats.
 const SHOWN_LINES: usize = 16;
+
+/// How long to poll for a reply before sleeping until it comes.
+const SOON: Duration = Duration::from_millis(2);
 
 /// How long a process that has closed its socket, or was told to show where it is, may take to do so.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -129,6 +132,8 @@ pub(super) struct Process {
     pub(super) memory: SharedMemory,
     output: Arc<Output>,
     time_limit: Duration,
+    /// Whether the last reply came within [`SOON`].
+    replies_soon: bool,
     /// Why the process ended, for all later calls.
     ended: Option<String>,
 }
@@ -156,7 +161,17 @@ impl Process {
             output.follow(errors, path);
         }
         let socket = BufReader::new(ours);
-        Ok(Self { path: path.into(), program, child, socket, memory, output, time_limit, ended: None })
+        Ok(Self {
+            path: path.into(),
+            program,
+            child,
+            socket,
+            memory,
+            output,
+            time_limit,
+            replies_soon: false,
+            ended: None,
+        })
     }
 
     fn set_time_limit(&mut self, limit: Duration) -> Result<(), Failure> {
@@ -176,27 +191,33 @@ impl Process {
         self.reply(during)
     }
 
-    /// Sends a request about tensors, those lent included, and returns the names of the ones it changed.
-    pub(super) fn compute<'t>(
-        &mut self,
-        during: &str,
-        mut request: Value,
-        layout: &Layout,
-        lent: impl Iterator<Item = &'t (Slot, &'t Tensor)>,
-    ) -> Result<Vec<String>, Error> {
-        let reserved = self.memory.reserve(layout);
-        request["memory"] = reserved.map_err(|e| Error::other(format!("cannot reserve shared memory: {e}")))?.into();
+    /// Sends a request about tensors and returns the names of the ones it changed.
+    pub(super) fn compute(&mut self, during: &str, mut request: Value) -> Result<Vec<String>, Error> {
         request["threads"] = tch::get_num_threads().into();
-        for (slot, tensor) in lent {
-            self.memory.write(slot, tensor)?;
-        }
         let mut reply = self.call(during, &request)?;
         serde_json::from_value(reply["changed"].take()).map_err(|e| self.confused(&e).into())
     }
 
+    /// Polls for the reply if the last one came soon: sleeping and waking up takes longer than many losses. Leaves the
+    /// processor to others meanwhile, such as the process itself.
+    fn poll(&self) {
+        let start = Instant::now();
+        while self.replies_soon && start.elapsed() < SOON {
+            let mut replied = [PollFd::new(self.socket.get_ref(), PollFlags::IN)];
+            if !matches!(poll(&mut replied, Some(&Timespec::default())), Ok(0)) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     fn reply(&mut self, during: &str) -> Result<Value, Failure> {
+        let start = Instant::now();
+        self.poll();
         let mut line = Vec::new();
-        match self.socket.read_until(b'\n', &mut line) {
+        let read = self.socket.read_until(b'\n', &mut line);
+        self.replies_soon = start.elapsed() < SOON;
+        match read {
             Ok(read) if read > 0 && line.ends_with(b"\n") => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 return Err(self.hangs(during));

@@ -56,6 +56,14 @@ pub(super) unsafe fn step(step: *const StepRecord) -> Result<StepInfo> {
     Ok(StepInfo { epoch, epochs, step, steps, global_step, classes, samples })
 }
 
+/// # Safety
+/// `shape` must be a valid record.
+pub(super) unsafe fn sizes(shape: *const Shape) -> Result<crate::Shape> {
+    // SAFETY: the caller's obligation.
+    let Shape { classes, samples, embedding, .. } = unsafe { read(shape) }?;
+    Ok(crate::Shape { classes, samples, embedding })
+}
+
 /// Calls `work` with a borrowed batch and a log, whose contents are passed on.
 ///
 /// # Safety
@@ -110,9 +118,9 @@ pub(super) unsafe fn declare(
     specs: impl FnOnce(&crate::Shape) -> Vec<crate::TensorSpec>,
 ) -> Result<()> {
     // SAFETY: the caller's obligation.
-    let (Shape { classes, samples, embedding, .. }, sink) = unsafe { (read(shape)?, read(sink)?) };
+    let (shape, sink) = unsafe { (sizes(shape)?, read(sink)?) };
     let Some(write) = sink.declare else { return Ok(()) };
-    for spec in specs(&crate::Shape { classes, samples, embedding }) {
+    for spec in specs(&shape) {
         let (init, init_a, init_b) = match spec.init {
             Init::Constant(value) => (INIT_CONSTANT, value, 0.0),
             Init::Normal { std } => (INIT_NORMAL, std, 0.0),

@@ -1,8 +1,8 @@
 //! Losses as C tables.
 
-use super::borrow::{advise, declare, hand_over, step, tensors, with_batch};
-use super::instance;
+use super::borrow::{advise, declare, hand_over, sizes, step, tensors, with_batch};
 use super::shield::shield;
+use super::{instance, questions};
 use crate::Loss;
 use crate::abi::Status;
 use crate::abi::records::{
@@ -19,6 +19,10 @@ pub(super) static TABLE: LossTable = LossTable {
     advice: Some(advice),
     after_step: Some(after_step),
     needs_ema: Some(needs_ema),
+    initialise: Some(initialise),
+    gradient_is_exact: Some(gradient_is_exact),
+    takes_weights: Some(takes_weights),
+    runs_on_host: Some(runs_on_host),
 };
 
 extern "C-unwind" fn forward(
@@ -66,10 +70,15 @@ extern "C-unwind" fn after_step(
     shield(error, || unsafe { instance::<dyn Loss>(this).after_step(&tensors(list)?, &step(info)?) })
 }
 
-extern "C-unwind" fn needs_ema(this: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status {
-    // SAFETY: the host passes an instance of a loss and a valid output pointer.
-    shield(error, || unsafe {
-        *answer = u32::from(instance::<dyn Loss>(this).needs_ema());
-        Ok(())
-    })
+extern "C-unwind" fn initialise(
+    this: *const c_void,
+    list: *const TensorList,
+    shape: *const Shape,
+    seed: u64,
+    error: *const ErrorSink,
+) -> Status {
+    // SAFETY: as above.
+    shield(error, || unsafe { instance::<dyn Loss>(this).initialise(&tensors(list)?, &sizes(shape)?, seed) })
 }
+
+questions! { dyn Loss: needs_ema gradient_is_exact takes_weights runs_on_host }

@@ -138,6 +138,20 @@ extern "C-unwind" fn destroy<T: ?Sized>(instance: *mut c_void) {
     });
 }
 
+/// Functions that answer a question about an instance of this kind.
+macro_rules! questions {
+    ($kind:ty: $($question:ident)*) => {
+        $(extern "C-unwind" fn $question(this: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status {
+            // SAFETY: the host passes an instance of this kind and a valid output pointer.
+            shield(error, || unsafe {
+                *answer = u32::from(instance::<$kind>(this).$question());
+                Ok(())
+            })
+        })*
+    };
+}
+use questions;
+
 /// The instance behind a pointer made by [`create`].
 ///
 /// # Safety

@@ -1,8 +1,8 @@
 //! Weight schemes as C tables.
 
 use super::borrow::{advise, borrow_some, declare, hand_over, tensors, with_batch};
-use super::instance;
 use super::shield::shield;
+use super::{instance, questions};
 use crate::abi::Status;
 use crate::abi::records::{
     AdviceSink, Batch, DataFacts, ErrorSink, Log, LossInfo, Round, Shape, Str, TensorSink, WeightSink, WeightsTable,
@@ -124,17 +124,4 @@ extern "C-unwind" fn advice(
     })
 }
 
-/// Functions that answer a question about a scheme.
-macro_rules! questions {
-    ($($question:ident)*) => {
-        $(extern "C-unwind" fn $question(this: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status {
-            // SAFETY: the host passes an instance of a weight scheme and a valid output pointer.
-            shield(error, || unsafe {
-                *answer = u32::from(instance::<dyn WeightScheme>(this).$question());
-                Ok(())
-            })
-        })*
-    };
-}
-
-questions! { needs_embeddings is_uniform before_training needs_ema }
+questions! { dyn WeightScheme: needs_embeddings is_uniform before_training needs_ema }

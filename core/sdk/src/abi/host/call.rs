@@ -4,6 +4,15 @@ use crate::abi::records::{ErrorSink, Str};
 use crate::abi::{ERROR_PANIC, ERROR_SETTING, ERROR_TORCH, OK, Status};
 use crate::{Error, Result, guard};
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Calls into libraries that have not returned, on all threads.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a function of a library is running. If the process ends meanwhile, the library has ended it.
+pub fn is_calling() -> bool {
+    CALLS.load(Relaxed) > 0
+}
 
 unsafe extern "C" {
     /// Calls `work` and passes an exception that leaves it to `fail`.
@@ -39,8 +48,10 @@ pub(super) fn protect<T: Copy>(work: impl Fn() -> T + Copy) -> Result<T> {
     }
     let mut call = Call { work, result: None };
     let mut error: Option<Error> = None;
+    CALLS.fetch_add(1, Relaxed);
     // SAFETY: `run` matches its context, and `fail` the error.
     unsafe { curricle_sdk_protect(entry::<_, T>(&work), (&raw mut call).cast(), (&raw mut error).cast(), fail) };
+    CALLS.fetch_sub(1, Relaxed);
     call.result.ok_or_else(|| error.unwrap_or_else(|| Error::other("failed without an error message")))
 }
 
@@ -104,9 +115,11 @@ pub(super) unsafe fn collect<T>(context: *mut c_void, take: impl FnOnce(&mut T) 
     }
 }
 
+/// A longer list is taken for one that never ends.
+pub(super) const MOST: usize = 4096;
+
 /// Adds to a list that a library fills; one that never ends is an error.
 pub(super) fn push<T>(list: &mut Vec<T>, item: T, what: &str) -> Result<()> {
-    const MOST: usize = 4096;
     if list.len() >= MOST {
         return Err(Error::other(format!("returned more than {MOST} {what}")));
     }

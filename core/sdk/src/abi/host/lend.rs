@@ -1,5 +1,6 @@
 //! What the host lends to a library, and the tensors it gets back.
 
+use super::call::MOST;
 use crate::abi::records::{Batch, DataFacts, LossInfo, Shape, StepRecord, Str, TensorList};
 use crate::{Error, Result, Tensors};
 use tch::Tensor;
@@ -101,6 +102,9 @@ impl Returned {
             return Err(Error::other(format!(
                 "returned a borrowed tensor as {what}; return a new handle, `new at::Tensor(*borrowed)`"
             )));
+        }
+        if self.alive.len() >= MOST {
+            return Err(Error::other(format!("returned more than {MOST} tensors in one call")));
         }
         self.known.push(tensor);
         // SAFETY: the library transferred ownership, once.

@@ -14,12 +14,21 @@ use torch_sys::C_tensor;
 pub(super) struct LoadedLoss {
     instance: Instance<LossTable>,
     needs_ema: bool,
+    gradient_is_exact: bool,
+    takes_weights: bool,
+    runs_on_host: bool,
 }
 
 impl LoadedLoss {
     pub(super) fn new(instance: Instance<LossTable>) -> Result<Self> {
-        let needs_ema = instance.ask(instance.table.needs_ema, false)?;
-        Ok(Self { instance, needs_ema })
+        let table = instance.table;
+        Ok(Self {
+            needs_ema: instance.ask(table.needs_ema, false)?,
+            gradient_is_exact: instance.ask(table.gradient_is_exact, true)?,
+            takes_weights: instance.ask(table.takes_weights, true)?,
+            runs_on_host: instance.ask(table.runs_on_host, false)?,
+            instance,
+        })
     }
 }
 
@@ -100,6 +109,14 @@ impl Loss for LoadedLoss {
         or_panic(collect_specs(move |sink, error| tensors(this, shape, sink, error)))
     }
 
+    fn initialise(&self, tensors: &Tensors, shape: &Shape, seed: u64) -> Result<()> {
+        let Some(initialise) = self.instance.table.initialise else { return Ok(()) };
+        let (this, tensors, shape) = (self.instance.pointer, LentTensors::new(tensors), lend_shape(shape));
+        let list = tensors.list();
+        let (list, shape) = (&raw const list, &raw const shape);
+        call(move |error| initialise(this, list, shape, seed, error))
+    }
+
     fn after_step(&self, tensors: &Tensors, info: &StepInfo) -> Result<()> {
         let Some(after_step) = self.instance.table.after_step else { return Ok(()) };
         let (this, tensors, step) = (self.instance.pointer, LentTensors::new(tensors), lend_step(info));
@@ -108,8 +125,20 @@ impl Loss for LoadedLoss {
         call(move |error| after_step(this, list, step, error))
     }
 
+    fn gradient_is_exact(&self) -> bool {
+        self.gradient_is_exact
+    }
+
     fn needs_ema(&self) -> bool {
         self.needs_ema
+    }
+
+    fn takes_weights(&self) -> bool {
+        self.takes_weights
+    }
+
+    fn runs_on_host(&self) -> bool {
+        self.runs_on_host
     }
 
     fn advice(&self, data: &DataFacts) -> Vec<Advice> {

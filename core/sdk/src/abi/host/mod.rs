@@ -10,15 +10,16 @@ mod sampler;
 mod tensors;
 mod weights;
 
-use super::Status;
 use super::records::{
-    Component, ComponentSink, Host, LossTable, Plugin, SamplerTable, Str, TextSink, WeightsTable, read,
+    Component, ComponentSink, Host, LossTable, Plugin, Question, SamplerTable, Str, TextSink, WeightsTable, read,
 };
 use crate::host::{Level, log_line};
 use crate::{ComponentKind, Error, Factory, Loss, Result, Sampler, WeightScheme, guard};
 use call::{Collected, call, collect, protect, push};
 use serde_json::Value;
 use std::ffi::c_void;
+
+pub use call::is_calling;
 
 /// What the host offers to libraries, which copy it.
 pub static HOST: Host = Host { size: size_of::<Host>(), log: Some(write_log_line) };
@@ -214,9 +215,6 @@ impl<T> Drop for Instance<T> {
         }
     }
 }
-
-/// A function that answers a question about an instance.
-type Question = Option<extern "C-unwind" fn(*const c_void, *mut u32, *const super::records::ErrorSink) -> Status>;
 
 impl<T> Instance<T> {
     /// The answer to a question, asked once when the instance is created: instances are immutable, and a library

@@ -74,7 +74,7 @@ pub(super) fn collect_advice(fill: impl Fn(*const AdviceSink, *const ErrorSink) 
     advice.unwrap_or_else(|error| vec![Advice::new("", format!("could not check its settings: {error}"))])
 }
 
-/// The declared tensors. Callers use `guard`, so a panic with the library's message becomes their error.
+/// The declared tensors. Callers use `guard`, which returns the error.
 pub(super) fn or_panic(specs: Result<Vec<crate::TensorSpec>>) -> Vec<crate::TensorSpec> {
-    specs.unwrap_or_else(|error| panic!("cannot declare tensors: {error}"))
+    specs.unwrap_or_else(|error| std::panic::panic_any(error))
 }

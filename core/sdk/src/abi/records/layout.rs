@@ -44,7 +44,10 @@ layout! {
         tensors 72, loss 80, age 88
     }
     WeightSink[40] { size 0, context 8, weights 16, scalar 24, column 32 }
-    LossTable[48] { size 0, forward 8, tensors 16, advice 24, after_step 32, needs_ema 40 }
+    LossTable[80] {
+        size 0, forward 8, tensors 16, advice 24, after_step 32, needs_ema 40, initialise 48, gradient_is_exact 56,
+        takes_weights 64, runs_on_host 72
+    }
     SamplerTable[32] { size 0, batches 8, batch_size 16, advice 24 }
     WeightsTable[72] {
         size 0, update 8, weigh_batch 16, tensors 24, advice 32, needs_embeddings 40, is_uniform 48,

@@ -1,6 +1,6 @@
 //! Losses: their functions, batches and logs.
 
-use super::{AdviceSink, DataFacts, ErrorSink, Record, Shape, Str, TensorList, TensorSink};
+use super::{AdviceSink, DataFacts, ErrorSink, Question, Record, Shape, Str, TensorList, TensorSink};
 use crate::abi::Status;
 use std::ffi::c_void;
 use torch_sys::C_tensor;
@@ -49,14 +49,23 @@ pub struct LossTable {
         ) -> Status,
     >,
     /// Not 0 if `forward` reads `ema_embeddings`. Called once.
-    pub needs_ema:
-        Option<extern "C-unwind" fn(instance: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status>,
-}
-
-impl LossTable {
-    /// A table without functions.
-    pub const EMPTY: Self =
-        Self { size: size_of::<Self>(), forward: None, tensors: None, advice: None, after_step: None, needs_ema: None };
+    pub needs_ema: Question,
+    /// Gives the declared tensors their initial values, in place. Since 2.1, as are the following.
+    pub initialise: Option<
+        extern "C-unwind" fn(
+            instance: *const c_void,
+            tensors: *const TensorList,
+            shape: *const Shape,
+            seed: u64,
+            error: *const ErrorSink,
+        ) -> Status,
+    >,
+    /// Not 0 if the gradient is the derivative of the value. Called once; if null, it is.
+    pub gradient_is_exact: Question,
+    /// Not 0 if `forward` reads `weights`. Called once; if null, it does.
+    pub takes_weights: Question,
+    /// Not 0 if `forward` computes on the host. Called once; if null, it does not.
+    pub runs_on_host: Question,
 }
 
 // SAFETY: `repr(C)`, starts with its size, and its functions are options.

@@ -24,7 +24,13 @@ pub use tensors::{
 pub use text::{Str, slice};
 pub use weights::{LossInfo, Round, WeightSink, WeightsTable};
 
+use crate::abi::Status;
 use crate::{Error, Result};
+use std::ffi::c_void;
+
+/// A function of a table that answers a question about an instance: it writes 1 or 0. Called once.
+pub type Question =
+    Option<extern "C-unwind" fn(instance: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status>;
 
 /// A record that starts with its size and may grow at its end.
 ///
@@ -73,7 +79,9 @@ mod tests {
 
     #[test]
     fn fields_that_the_other_side_lacks_are_zero_and_those_it_has_more_are_ignored() {
-        let mut table = LossTable { size: 16, ..LossTable::EMPTY };
+        // SAFETY: all bytes 0 is a valid record.
+        let mut table: LossTable = unsafe { std::mem::zeroed() };
+        table.size = 16;
         table.advice = Some(never);
         // SAFETY: the record is valid, and larger than it says.
         let read_back = unsafe { read(&raw const table) }.unwrap();
@@ -86,11 +94,11 @@ mod tests {
     }
 
     extern "C-unwind" fn never(
-        _: *const std::ffi::c_void,
+        _: *const c_void,
         _: *const DataFacts,
         _: *const AdviceSink,
         _: *const ErrorSink,
-    ) -> crate::abi::Status {
+    ) -> Status {
         crate::abi::FAILED
     }
 

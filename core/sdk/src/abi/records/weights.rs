@@ -1,13 +1,9 @@
 //! Weight schemes: their functions, rounds and results.
 
-use super::{AdviceSink, Batch, DataFacts, ErrorSink, Log, Record, Shape, Str, TensorList, TensorSink};
+use super::{AdviceSink, Batch, DataFacts, ErrorSink, Log, Question, Record, Shape, Str, TensorList, TensorSink};
 use crate::abi::Status;
 use std::ffi::c_void;
 use torch_sys::C_tensor;
-
-/// A question about an instance: writes 1 or 0. Called once.
-type Question =
-    Option<extern "C-unwind" fn(instance: *const c_void, answer: *mut u32, error: *const ErrorSink) -> Status>;
 
 /// The functions of a weight scheme. `update` or `weigh_batch` is required.
 #[repr(C)]
