@@ -88,7 +88,7 @@ pub(super) fn find(train: &Tensor, test: Option<&Tensor>, labels: &[i64], within
     }
     // Both samples of a pair may have found each other.
     let key = |pair: &DuplicatePair| (pair.kind, pair.first, pair.second);
-    pairs.sort_by(|a, b| key(a).cmp(&key(b)));
+    pairs.sort_by_key(key);
     pairs.dedup_by(|a, b| key(a) == key(b));
     pairs.sort_by(|a, b| a.kind.cmp(&b.kind).then(a.distance.total_cmp(&b.distance)).then(key(a).cmp(&key(b))));
     Ok(pairs)
@@ -107,7 +107,7 @@ mod tests {
     use tch::Device;
 
     fn random(rows: i64, seed: i64) -> Tensor {
-        tch::manual_seed(seed);
+        curricle_torch::seed(seed).unwrap();
         Tensor::randn([rows, 16], (Kind::Float, Device::Cpu))
     }
 

@@ -39,7 +39,7 @@ fn scores_and_kinds_are_those_of_fitting_again_without_each_sample() {
 
 /// `each` samples around each of `classes` centres, and the label of every `every`-th one flipped.
 fn clusters(classes: i64, each: i64, spread: f64, every: i64, seed: i64) -> (Tensor, Vec<i64>, Vec<bool>) {
-    tch::manual_seed(seed);
+    curricle_torch::seed(seed).unwrap();
     let normal = |rows: i64| Tensor::randn([rows, 24], (Kind::Float, Device::Cpu));
     let x = normal(classes).repeat([each, 1]) + spread * normal(classes * each);
     let flipped: Vec<bool> = (0..classes * each).map(|i| every > 0 && i % every == 0).collect();
