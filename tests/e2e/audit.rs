@@ -49,6 +49,13 @@ fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
     let suspects: Vec<_> = table.iter().filter(|row| row["suspected"] == "true").collect();
     assert_eq!(suspects.len(), report["suspects"].as_array().unwrap().len());
     assert!(suspects.iter().all(|row| row["label"] != row["proposed"]));
+    let estimate = report["estimate"]["wrong"].as_f64().unwrap();
+    assert_eq!(suspects.len(), estimate.round() as usize);
+    assert!((estimate - 32.0).abs() < 12.0, "{estimate}");
+    let mixed: f64 = report["mix_ups"].as_array().unwrap().iter().map(|mix| mix["expected"].as_f64().unwrap()).sum();
+    assert!(mixed > 0.5 * estimate && mixed < estimate + 2.0, "{mixed} of {estimate}");
+    let three = sandbox.curricle(["audit", &run, "--out", "three", "--suspects", "3", "--json"]).assert().success();
+    assert_eq!(three.json()["suspects"].as_array().unwrap().len(), 3);
     let suspicion: Vec<f64> = suspects.iter().map(|row| row["suspicion"].parse().unwrap()).collect();
     assert!(suspicion.is_sorted_by(|a, b| a >= b), "{suspicion:?}");
     let labels = sandbox.read(format!("{run}/labels.csv"));
@@ -80,6 +87,76 @@ fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
     let labels = std::fs::read_to_string(run_folder(&sandbox.path("again")).join("labels.csv")).unwrap();
     let wrong = rows(&labels).iter().filter(|row| row["flipped"] == "true").count();
     assert_eq!(wrong as f64 / 160.0, cleaned["wrong_after"].as_f64().unwrap());
+}
+
+/// The features of 6 classes of 20 samples; the last three classes are the test set.
+fn features() -> (Vec<f32>, Vec<i64>) {
+    let mut state = 7_u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let centres: Vec<f32> = (0..6 * 12).map(|_| random()).collect();
+    let sample = |label: usize, random: &mut dyn FnMut() -> f32| -> Vec<f32> {
+        (0..12).map(|d| centres[label * 12 + d] + 0.4 * random()).collect()
+    };
+    let labels: Vec<i64> = (0..120).map(|row| row / 20).collect();
+    let mut rows: Vec<Vec<f32>> = labels.iter().map(|label| sample(*label as usize, &mut random)).collect();
+    rows[5] = rows[45].clone(); // across classes
+    rows[21] = rows[30].iter().map(|value| value * 1.5).collect(); // within a class, in another length
+    rows[100] = rows[50].clone(); // across training and test set
+    rows[12] = (0..12).map(|d| if d % 2 == 0 { 9.0 } else { -9.0 }).collect(); // nothing like the others
+    (rows.concat(), labels)
+}
+
+#[test]
+fn near_duplicates_and_a_sample_of_no_class_are_in_table_page_and_report() {
+    let (values, labels) = features();
+    let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let (values, labels) = (bytes(&values), labels.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    let tensor = |dtype, shape, data| safetensors::tensor::TensorView::new(dtype, shape, data).unwrap();
+    let file = safetensors::serialize(
+        [
+            ("features", tensor(safetensors::Dtype::F32, vec![120, 12], &values)),
+            ("labels", tensor(safetensors::Dtype::I64, vec![120], &labels)),
+        ],
+        None,
+    );
+    let sandbox = Sandbox::new();
+    sandbox.write("features.safetensors", file.unwrap());
+    sandbox.write(
+        "features.toml",
+        "[data]\nsource = \"features\"\npath = \"features.safetensors\"\n[backbone]\nname = \"linear\"\n\
+         [embedding]\nsize = 8\n[sampler]\nname = \"pk\"\nclasses = 3\nper_class = 4\n[loss]\nname = \"ms\"\n\
+         [optimizer]\nname = \"adam\"\nlr = 1e-3\n[train]\nepochs = 1\n",
+    );
+    sandbox.curricle(["run", "features.toml"]).assert().success();
+    let run = run_folder(&sandbox.path("runs"));
+    let run = run.to_str().unwrap();
+    let report = sandbox.curricle(["audit", run, "--json"]).assert().success().json();
+    let pairs = report["duplicates"].as_array().unwrap();
+    let kinds: Vec<_> = pairs.iter().map(|pair| pair["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["other_class", "train_and_test", "same_class"], "{pairs:?}");
+    let far = report["no_class"].as_array().unwrap();
+    assert_eq!(far.len(), 1, "{far:?}");
+
+    let table = sandbox.read(format!("{run}/audit.csv"));
+    let table = rows(&table);
+    let row = |sample: &str| table.iter().find(|row| row["sample"] == sample).unwrap();
+    for (sample, kind, other) in [("5", "other_class", "45"), ("45", "other_class", "5"), ("30", "same_class", "21")] {
+        assert_eq!((row(sample)["duplicate_kind"], row(sample)["duplicate_of"]), (kind, row(other)["path"]));
+    }
+    assert_eq!((row("50")["duplicate_kind"], row("0")["duplicate_kind"]), ("train_and_test", ""));
+    assert_eq!(table.iter().filter(|row| row["no_class"] == "true").count(), 1);
+    assert_eq!(row("12")["no_class"], "true");
+    let page = sandbox.read(format!("{run}/audit.html"));
+    for heading in ["one of them must be wrong (1)", "the test set leaks (1)", "With the same label (1)"] {
+        assert!(page.contains(heading), "{heading}");
+    }
+    let none = ["audit", run, "--json", "--duplicates-within", "0", "--no-class-beyond", "1e9"];
+    let report = sandbox.curricle(none).assert().success().json();
+    assert!(report["no_class"].as_array().unwrap().is_empty());
+    sandbox.curricle(["audit", run, "--duplicates-within", "-1"]).assert().failure();
 }
 
 #[test]

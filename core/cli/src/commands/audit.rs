@@ -5,7 +5,9 @@ use super::{DeviceArgs, PluginArgs, SetArgs};
 use crate::error::{Error, Result};
 use crate::output::{self, Verbosity};
 use curricle_engine::Experiment;
-use curricle_engine::audit::{Audit, AuditOptions, Cleaned, Decisions, Policy, UnsureSuspects};
+use curricle_engine::audit::{
+    Audit, AuditOptions, Cleaned, Decisions, DuplicateKind, DuplicatePair, Evidence, Policy, UnsureSuspects,
+};
 use curricle_engine::backbone::RecognisedNetwork;
 use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{self, FinishedRun, RunOptions};
@@ -21,9 +23,10 @@ const ROWS: usize = 10;
 /// Find samples that are probably mislabelled and propose a label for each.
 ///
 /// Audits the training set of a finished run, loading the data again through its recipe, or your own
-/// images (`--images`, `--csv`), on which it trains first. Samples are ranked by the evidence against
-/// their label: a low weight, and nearest trusted neighbours of another class. `audit.csv` lists every
-/// sample with all its values; `audit.html` shows the suspects next to typical members of both classes.
+/// images (`--images`, `--csv`), on which it trains first. Samples are ranked by the estimated probability
+/// that their label is wrong, and as many are suspected as labels are estimated to be wrong. Near-duplicates
+/// and images that may belong to no class are listed too. `audit.csv` lists every sample with all its
+/// values; `audit.html` shows the suspects next to typical members of both classes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The folder of a finished run.
@@ -39,6 +42,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10, value_name = "K", value_parser = super::at_least_one)]
     neighbours: usize,
     #[command(flatten)]
+    cuts: CutArgs,
+    #[command(flatten)]
     plugin: PluginArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -50,6 +55,25 @@ pub(crate) struct Args {
     own: TrainArgs,
     #[command(flatten)]
     apply: ApplyArgs,
+}
+
+/// Where lists end.
+#[derive(Debug, clap::Args)]
+struct CutArgs {
+    /// Suspect the N most suspicious samples. Default: the estimated number of wrong labels.
+    #[arg(long, value_name = "N")]
+    suspects: Option<usize>,
+    /// Greatest distance of near-duplicates, as a share of the median distance to the nearest neighbour.
+    #[arg(long, default_value_t = 0.4, value_name = "SHARE", value_parser = non_negative)]
+    duplicates_within: f64,
+    /// Standard deviations beyond which a sample is too far from every class to belong to one.
+    #[arg(long, default_value_t = 5.0, value_name = "Z", value_parser = non_negative)]
+    no_class_beyond: f64,
+}
+
+fn non_negative(text: &str) -> std::result::Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if number >= 0.0 { Ok(number) } else { Err("must be 0 or more".into()) }
 }
 
 /// Images to train on before the audit.
@@ -129,8 +153,8 @@ struct ApplyArgs {
     /// Apply the decisions of this file, exported from the page, and the options below to other suspects.
     #[arg(long, value_name = "FILE", requires = "apply", value_parser = super::existing)]
     decisions: Option<PathBuf>,
-    /// Relabel suspects whose proposed label has at least this share of the votes.
-    #[arg(long, default_value_t = 0.9, value_name = "SHARE", requires = "apply", conflicts_with = "no_relabel")]
+    /// Relabel suspects whose proposed label is right with at least this probability.
+    #[arg(long, default_value_t = 0.9, value_name = "PROBABILITY", requires = "apply", conflicts_with = "no_relabel")]
     relabel_above: f64,
     /// Do not relabel any sample.
     #[arg(long, requires = "apply")]
@@ -186,6 +210,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&out).map_err(Error::file("create", &out))?;
     let options = AuditOptions {
         neighbours: args.neighbours,
+        suspects: args.cuts.suspects,
+        duplicates_within: args.cuts.duplicates_within,
+        no_class_beyond: args.cuts.no_class_beyond,
         scheme: audit_recipe::SCHEME.into(),
         device: args.device.device,
         threads: args.device.threads,
@@ -258,7 +285,7 @@ fn recipe_line(path: &Path, cleaned: &Cleaned, data: &DataRecipe) -> String {
 }
 
 fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
-    let suspect = |(rank, e): (usize, &curricle_engine::audit::Evidence)| {
+    let suspect = |(rank, e): (usize, &Evidence)| {
         json!({
             "rank": rank + 1,
             "sample": e.sample,
@@ -269,6 +296,8 @@ fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
             "confidence": e.confidence,
             "weight": e.weight,
             "votes_for_label": e.given_share,
+            "voted": audit.class(e.voted),
+            "votes_for_voted": e.voted_share,
             "neighbours_agreeing": e.agreeing,
             "similarity_label": e.similarity_given,
             "similarity_proposed": e.similarity_proposed,
@@ -277,17 +306,25 @@ fn report(audit: &Audit, written: &AuditFiles) -> serde_json::Value {
             "original": e.original,
         })
     };
+    let pair = |pair: &DuplicatePair| {
+        let (paths, labels) = (audit.pair_paths(pair), audit.pair_labels(pair));
+        json!({ "kind": pair.kind, "paths": paths, "labels": labels, "distance": pair.distance })
+    };
+    let far = |e: &Evidence| json!({ "path": e.path, "label": audit.class(e.label), "far": e.far });
     json!({
         "run": audit.title,
         "samples": audit.ranked.len(),
         "weights": audit.weights,
         "neighbours": audit.neighbours,
+        "estimate": audit.estimate,
         "network": written.network.name(),
         "pretrained": written.network.weights(),
         "agreement": audit.agreement(),
         "suspects": audit.suspects().iter().enumerate().map(suspect).collect::<Vec<_>>(),
         "classes": audit.classes(),
         "mix_ups": audit.mix_ups(),
+        "duplicates": audit.duplicates.iter().map(pair).collect::<Vec<_>>(),
+        "no_class": audit.no_class().into_iter().map(far).collect::<Vec<_>>(),
         "known": audit.known,
         "table": written.table,
         "gallery": written.gallery,
@@ -304,8 +341,9 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
         100.0 * count as f64 / all.max(1) as f64,
         audit.weights.describe()
     ))?;
+    output::print(&format!("{}\n", estimate_line(audit)))?;
     if count > 0 {
-        let mut table = output::table(&["", "path", "label", "proposed", "votes (%)", "weight", "suspicion"]);
+        let mut table = output::table(&["", "path", "label", "proposed", "right (%)", "weight", "suspicion"]);
         for (rank, e) in suspects.iter().take(ROWS).enumerate() {
             table.add_row([
                 (rank + 1).to_string(),
@@ -330,6 +368,7 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
             output::note(&format!("and {rest} more {classes} with suspects"));
         }
     }
+    output::print(&format!("{}\n", findings_lines(audit)))?;
     if let Some(known) = &audit.known {
         let mut table = output::table(&[&format!("against {} known wrong labels", known.wrong), ""]);
         for (name, value) in known.described() {
@@ -357,6 +396,35 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
     output::note(&format!("gallery{shown}: {}", written.gallery.display()));
     output::note(&format!("all samples with all values: {}", written.table.display()));
     Ok(())
+}
+
+/// How many labels are wrong by estimate.
+fn estimate_line(audit: &Audit) -> String {
+    match &audit.estimate {
+        Some(estimate) => format!(
+            "estimate: about {:.0} wrong labels ({:.1} %), {:.0} at random and {:.0} confused with a class that looks \
+             alike; the last number is rough",
+            estimate.wrong,
+            100.0 * estimate.wrong / estimate.judged.max(1) as f64,
+            estimate.random,
+            estimate.confused
+        ),
+        None => "no estimate of the number of wrong labels: it needs two classes, one of them with two samples".into(),
+    }
+}
+
+/// Near-duplicates and images that may belong to no class, counted.
+fn findings_lines(audit: &Audit) -> String {
+    let count = |kind| audit.duplicates.iter().filter(|pair| pair.kind == kind).count();
+    let (pairs, far) = (audit.duplicates.len(), audit.no_class().len());
+    let (plural, belong) = (if pairs == 1 { "" } else { "s" }, if far == 1 { " that may" } else { "s that may" });
+    format!(
+        "{pairs} pair{plural} of near-duplicates: {} with different labels, {} in the training and the test set, {} with the \
+         same label\n{far} sample{belong} belong to no class",
+        count(DuplicateKind::OtherClass),
+        count(DuplicateKind::TrainAndTest),
+        count(DuplicateKind::SameClass)
+    )
 }
 
 /// The end of a long path, which is the part that identifies the sample.

@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn only_suspects_are_changed_and_only_confident_ones_relabelled() {
-        let (sure, unsure, trusted) = (example(0, 0.0, 0.95), example(1, 0.0, 0.6), example(2, 1.0, 0.95));
-        assert!(sure.suspected && unsure.suspected && !trusted.suspected);
+        let (sure, unsure) = (example(0, 0.0, 0.95), example(1, 0.0, 0.6));
+        let trusted = Evidence { suspected: false, ..example(2, 1.0, 0.95) };
         let labels = |relabel_above, others| {
             [&sure, &unsure, &trusted].map(|evidence| Policy { relabel_above, others }.label(evidence))
         };

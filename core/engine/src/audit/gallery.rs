@@ -3,6 +3,7 @@
 //! The page is self-contained. The strip of typical members of a class is embedded once and reused. A script
 //! lets a person decide about each suspect (`deciding`); without JavaScript, the rest of the page is the same.
 
+use super::findings::Findings;
 use super::{Audit, Evidence, deciding};
 use crate::data::{Inputs, Layout};
 use crate::track::rgb_image::RgbImage;
@@ -112,6 +113,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_template("gallery.html", include_str!("gallery.html")).map_err(failed)?;
     environment.add_template("decide.html", include_str!("decide.html")).map_err(failed)?;
+    environment.add_template("findings.html", include_str!("findings.html")).map_err(failed)?;
     let template = environment.get_template("gallery.html").map_err(failed)?;
     let view = json!({
         "title": audit.title,
@@ -133,6 +135,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         "more_mix_ups": mix_ups.len().saturating_sub(ROWS),
         "mix_ups": &mix_ups[..mix_ups.len().min(ROWS)],
         "known": known,
+        "findings": Findings::of(audit),
     });
     template.render(Serde(view)).map_err(failed)
 }

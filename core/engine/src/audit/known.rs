@@ -78,6 +78,7 @@ mod tests {
     fn findings_are_scored_against_the_ground_truth() {
         let names = ["cat", "dog", "cow"].map(String::from);
         let with = |row, weight, confidence, original: &str| Evidence {
+            suspected: row < 3,
             original: Some(original.into()),
             ..example(row, weight, confidence)
         };

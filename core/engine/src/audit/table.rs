@@ -1,11 +1,11 @@
 //! `audit.csv`: every sample with all numbers, most suspicious first.
 
-use super::Audit;
+use super::{Audit, DuplicateKind};
 use crate::{Error, Result};
 use curricle_record::files;
 use std::path::Path;
 
-const TITLES: [&str; 16] = [
+const TITLES: [&str; 22] = [
     "rank",
     "sample",
     "path",
@@ -16,11 +16,17 @@ const TITLES: [&str; 16] = [
     "confidence",
     "weight",
     "votes_for_label",
+    "voted",
+    "votes_for_voted",
     "neighbours_agreeing",
     "similarity_label",
     "similarity_proposed",
     "xi_pos",
     "xi_neg",
+    "duplicate_of",
+    "duplicate_kind",
+    "far",
+    "no_class",
     "original",
 ];
 
@@ -37,6 +43,11 @@ fn text(audit: &Audit) -> Result<Vec<u8>> {
     table.write_record(&TITLES[..columns]).map_err(failed)?;
     for (rank, e) in audit.ranked.iter().enumerate() {
         let number = |value: f64| format!("{value:.4}");
+        let duplicate = e.duplicate.map(|at| &audit.duplicates[at]);
+        let duplicate_of = duplicate.map_or("", |pair| match (audit.pair_paths(pair), pair.second == e.row) {
+            ((first, _), true) if pair.kind != DuplicateKind::TrainAndTest => first,
+            ((_, second), _) => second,
+        });
         let mut record = vec![
             (rank + 1).to_string(),
             e.sample.to_string(),
@@ -48,11 +59,17 @@ fn text(audit: &Audit) -> Result<Vec<u8>> {
             number(e.confidence),
             number(e.weight),
             number(e.given_share),
+            audit.class(e.voted).to_string(),
+            number(e.voted_share),
             number(e.agreeing),
             number(e.similarity_given),
             number(e.similarity_proposed),
             number(e.xi_pos),
             number(e.xi_neg),
+            duplicate_of.to_string(),
+            duplicate.map_or("", |pair| pair.kind.name()).to_string(),
+            number(e.far),
+            e.no_class.to_string(),
         ];
         record.extend(known.then(|| e.original.clone().unwrap_or_default()));
         table.write_record(&record).map_err(failed)?;

@@ -1,0 +1,264 @@
+//! How probable is it that a label is wrong?
+//!
+//! The scores of a sample for all classes become probabilities by a softmax with a temperature τ, which is
+//! fitted because scores are overconfident: `p = softmax(s/τ)`. A given label y is one of
+//!
+//! - right: `p_y`;
+//! - wrong at random: the true class is z ≠ y and all other classes are equally likely, `(1 - p_y)/(C - 1)`;
+//! - confused: the true class is z ≠ y and y is likely to be mistaken for it in this sample,
+//!   `Σ_{z≠y} p_z q_y/(1 - q_z)`, with `q = softmax(s/2τ)`: flatter than p, since people who confuse classes
+//!   choose among those that look alike.
+//!
+//! The shares of the three kinds maximise the likelihood of the given labels (expectation maximisation,
+//! which finds the only maximum), and so do τ and the shrinkage of the discriminant. Nothing is set from
+//! known noise. The probability that a label is wrong follows from Bayes' rule.
+
+use super::discriminant::Discriminant;
+use serde::Serialize;
+use tch::{Device, Kind, Tensor};
+
+/// Shrinkages to choose from, in steps of about √10.
+const SHRINKAGES: [f64; 6] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
+/// Temperatures to choose from before refining.
+const TEMPERATURES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+/// How much flatter q is than p.
+const FLATTER: f64 = 2.0;
+/// Steps of expectation maximisation, and the change of shares that ends it.
+const STEPS: usize = 500;
+const CONVERGED: f64 = 1e-7;
+/// Values in a block of scores: 32 MB in f64.
+const BLOCK: i64 = 1 << 22;
+/// Most and fewest samples that shrinkage and temperature are fitted on.
+const FITTED: (i64, i64) = (8192, 1024);
+/// Other classes considered for each sample.
+const OTHERS: i64 = 4;
+
+/// What was fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct NoiseEstimate {
+    /// Labels judged: all but those of classes with a single sample.
+    pub judged: usize,
+    /// Estimated number of wrong labels among them.
+    pub wrong: f64,
+    /// Of these, labels that are wrong at random.
+    pub random: f64,
+    /// Of these, labels confused with a class that looks alike.
+    pub confused: f64,
+    /// Fitted temperature τ of the probabilities.
+    pub temperature: f64,
+    /// Fitted shrinkage γ of the discriminant.
+    pub shrinkage: f64,
+}
+
+/// What the model says about one sample.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judgement {
+    /// Probability that the label is wrong.
+    pub wrong: f64,
+    /// Logarithm of the odds that it is wrong, which still ranks labels whose probability rounds to 1.
+    pub log_odds: f64,
+    /// The most probable other classes and the probability of each to be the true one, most probable first.
+    pub others: Vec<(i64, f64)>,
+    /// Squared distance to the nearest class, in units of the variance within classes.
+    pub distance: f64,
+}
+
+/// The probabilities of one label by kind: right, wrong at random, confused.
+type Kinds = [f64; 3];
+
+/// Fits the model to all samples and judges each. Samples of classes of one are not judged: probability 0.
+pub(super) fn judge(
+    discriminant: &Discriminant,
+    sizes: &[usize],
+    labels: &[i64],
+) -> curricle_sdk::Result<(NoiseEstimate, Vec<Judgement>)> {
+    let _no_grad = tch::no_grad_guard();
+    let judged: Vec<i64> = (0..discriminant.len()).filter(|&i| sizes[labels[i as usize] as usize] > 1).collect();
+    let (temperature, shrinkage) = select(discriminant, &judged)?;
+    let all: Vec<i64> = (0..discriminant.len()).collect();
+    let mut scored = Vec::with_capacity(all.len());
+    for block in all.chunks((BLOCK / discriminant.classes()).max(1) as usize) {
+        scored.extend(Scored::of(discriminant, block, temperature, shrinkage)?);
+    }
+    let kinds: Vec<Kinds> = judged.iter().map(|&i| scored[i as usize].kinds).collect();
+    let shares = Shares::fit(&kinds).shares;
+    let count = judged.len() as f64;
+    let estimate = NoiseEstimate {
+        judged: judged.len(),
+        wrong: count * (shares[1] + shares[2]),
+        random: count * shares[1],
+        confused: count * shares[2],
+        temperature,
+        shrinkage,
+    };
+    // On clean labels too there is a most doubtful one: as if half a label of each kind were wrong.
+    let [right, random, confused] = shares;
+    let shares = [right, random.max(0.5 / count), confused.max(0.5 / count)];
+    let classes = discriminant.classes();
+    let judgements = scored.into_iter().zip(labels).map(|(scored, &label)| {
+        let single = sizes[label as usize] < 2;
+        if single { scored.unjudged() } else { scored.judgement(shares, classes) }
+    });
+    Ok((estimate, judgements.collect()))
+}
+
+/// The temperature and shrinkage with the greatest likelihood, on evenly spaced samples if there are many.
+fn select(discriminant: &Discriminant, judged: &[i64]) -> curricle_sdk::Result<(f64, f64)> {
+    let most = (BLOCK * 2 / discriminant.classes()).clamp(FITTED.1, FITTED.0) as usize;
+    let count = judged.len().min(most);
+    let samples: Vec<i64> = (0..count).map(|i| judged[i * judged.len() / count]).collect();
+    let samples = Tensor::from_slice(&samples).to_device(discriminant.device());
+    let labels = discriminant.labels(&samples).unsqueeze(1);
+    let mut best = (f64::NEG_INFINITY, 1.0, 1.0);
+    for shrinkage in SHRINKAGES {
+        let scores = discriminant.scores(&samples, shrinkage)?;
+        let mut attempt = |temperature: f64| -> curricle_sdk::Result<f64> {
+            let likelihood = Shares::fit(&kinds(&scores, &labels, temperature)?).likelihood;
+            if likelihood > best.0 {
+                best = (likelihood, temperature, shrinkage);
+            }
+            Ok(likelihood)
+        };
+        let mut top = (f64::NEG_INFINITY, 1.0);
+        for temperature in TEMPERATURES {
+            top = higher(top, (attempt(temperature)?, temperature));
+        }
+        for step in [0.5, 0.25, 0.125].map(f64::exp2) {
+            let centre = top.1;
+            for temperature in [centre / step, centre * step] {
+                top = higher(top, (attempt(temperature)?, temperature));
+            }
+        }
+    }
+    Ok((best.1, best.2))
+}
+
+fn higher(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    if b.0 > a.0 { b } else { a }
+}
+
+/// p and q of a block of scores `[B, C]`.
+fn probabilities(scores: &Tensor, temperature: f64) -> (Tensor, Tensor) {
+    let softmax = |temperature: f64| (scores / temperature).softmax(1, Kind::Double);
+    (softmax(temperature), softmax(FLATTER * temperature))
+}
+
+/// The probability of each label `[B, 1]` by kind.
+fn kinds(scores: &Tensor, labels: &Tensor, temperature: f64) -> curricle_sdk::Result<Vec<Kinds>> {
+    let (p, q) = probabilities(scores, temperature);
+    let at_label = |t: &Tensor| t.gather(1, labels, false);
+    let right = at_label(&p);
+    let random = (1f64 - &right) / (scores.size()[1] - 1).max(1) as f64;
+    let mistaken = p / (1f64 - &q).clamp_min(f64::MIN_POSITIVE);
+    let others = mistaken.sum_dim_intlist([1i64].as_slice(), true, Kind::Double) - at_label(&mistaken);
+    let confused = at_label(&q) * others.clamp_min(0.0);
+    let all = Tensor::f_cat(&[right, random, confused], 1)?.to_device(Device::Cpu);
+    Ok(Vec::<f64>::try_from(all.contiguous().view(-1))?.chunks_exact(3).map(|k| [k[0], k[1], k[2]]).collect())
+}
+
+/// The shares of the three kinds of labels.
+struct Shares {
+    shares: Kinds,
+    likelihood: f64,
+}
+
+impl Shares {
+    /// The most likely shares. The likelihood is concave in them, so any start finds them.
+    fn fit(labels: &[Kinds]) -> Self {
+        let mut shares = [0.9, 0.05, 0.05];
+        for _ in 0..STEPS {
+            let mut sums = [0.0; 3];
+            for kinds in labels {
+                let parts = posterior(kinds, &shares);
+                (0..3).for_each(|kind| sums[kind] += parts[kind]);
+            }
+            let next = sums.map(|sum| sum / labels.len().max(1) as f64);
+            let change = (0..3).map(|kind| (next[kind] - shares[kind]).abs()).fold(0.0, f64::max);
+            shares = next;
+            if change < CONVERGED {
+                break;
+            }
+        }
+        let likelihood = labels.iter().map(|kinds| total(kinds, &shares).ln()).sum();
+        Self { shares, likelihood }
+    }
+}
+
+/// The probability of a label under all kinds. A label that is impossible for all of them stays finite.
+fn total(kinds: &Kinds, shares: &Kinds) -> f64 {
+    kinds.iter().zip(shares).map(|(kind, share)| kind * share).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+/// The probability of each kind, given the label.
+fn posterior(kinds: &Kinds, shares: &Kinds) -> Kinds {
+    let total = total(kinds, shares);
+    [0, 1, 2].map(|kind| kinds[kind] * shares[kind] / total)
+}
+
+/// One sample at the fitted temperature.
+struct Scored {
+    kinds: Kinds,
+    /// q of the label.
+    q_label: f64,
+    /// Class, p and q of the classes with the highest scores, without the label.
+    others: Vec<(i64, f64, f64)>,
+    distance: f64,
+}
+
+impl Scored {
+    fn of(
+        discriminant: &Discriminant,
+        samples: &[i64],
+        temperature: f64,
+        shrinkage: f64,
+    ) -> curricle_sdk::Result<Vec<Self>> {
+        let samples = Tensor::from_slice(samples).to_device(discriminant.device());
+        let labels = discriminant.labels(&samples).unsqueeze(1);
+        let scores = discriminant.scores(&samples, shrinkage)?;
+        let kinds = kinds(&scores, &labels, temperature)?;
+        let (p, q) = probabilities(&scores, temperature);
+        let table = |t: Tensor| -> curricle_sdk::Result<Vec<Vec<f64>>> {
+            Ok(Vec::<Vec<f64>>::try_from(t.to_kind(Kind::Double).to_device(Device::Cpu))?)
+        };
+        let excluded = Tensor::full(labels.size().as_slice(), f64::NEG_INFINITY, (Kind::Double, labels.device()));
+        let (_, top) =
+            scores.f_scatter(1, &labels, &excluded)?.f_topk(OTHERS.min(scores.size()[1] - 1), 1, true, true)?;
+        let distance = scores.amax([1i64].as_slice(), true) * -2f64;
+        let (distance, q_label) = (table(distance)?, table(q.gather(1, &labels, false))?);
+        let (p, q) = (table(p.gather(1, &top, false))?, table(q.gather(1, &top, false))?);
+        let top = Vec::<Vec<i64>>::try_from(top.to_device(Device::Cpu))?;
+        let one = |(at, kinds): (usize, Kinds)| Self {
+            kinds,
+            q_label: q_label[at][0],
+            others: (0..top[at].len()).map(|rank| (top[at][rank], p[at][rank], q[at][rank])).collect(),
+            distance: distance[at][0],
+        };
+        Ok(kinds.into_iter().enumerate().map(one).collect())
+    }
+
+    /// The only sample of a class: nothing is known about its label.
+    fn unjudged(self) -> Judgement {
+        Judgement { wrong: 0.0, log_odds: f64::NEG_INFINITY, others: Vec::new(), distance: self.distance }
+    }
+
+    fn judgement(self, shares: Kinds, classes: i64) -> Judgement {
+        let total = total(&self.kinds, &shares);
+        let random = shares[1] / (classes - 1).max(1) as f64;
+        let true_class = |&(class, p, q): &(i64, f64, f64)| {
+            let mistaken = shares[2] * self.q_label / (1.0 - q).max(f64::MIN_POSITIVE);
+            (class, (p * (random + mistaken) / total).min(1.0))
+        };
+        let [right, random_part, confused] = posterior(&self.kinds, &shares);
+        let log_odds = (random_part + confused).ln() - right.ln();
+        Judgement {
+            wrong: random_part + confused,
+            log_odds: if log_odds.is_nan() { 0.0 } else { log_odds },
+            others: self.others.iter().map(true_class).collect(),
+            distance: self.distance,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "noise_model_tests.rs"]
+mod tests;
