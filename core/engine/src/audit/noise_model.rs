@@ -137,21 +137,29 @@ fn higher(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     if b.0 > a.0 { b } else { a }
 }
 
-/// p and q of a block of scores `[B, C]`.
-fn probabilities(scores: &Tensor, temperature: f64) -> (Tensor, Tensor) {
+/// p, q and 1 - q of a block of scores `[B, C]`.
+///
+/// Where q is almost 1, the difference would be rounding error, and confusions far too likely: there it is the sum of
+/// the other classes.
+fn probabilities(scores: &Tensor, temperature: f64) -> curricle_sdk::Result<(Tensor, Tensor, Tensor)> {
     let softmax = |temperature: f64| (scores / temperature).softmax(1, Kind::Double);
-    (softmax(temperature), softmax(FLATTER * temperature))
+    let (p, q) = (softmax(temperature), softmax(FLATTER * temperature));
+    let highest = q.argmax(1, true);
+    let none = highest.zeros_like().to_kind(Kind::Double);
+    let others = q.f_scatter(1, &highest, &none)?.sum_dim_intlist([1i64].as_slice(), true, Kind::Double);
+    let rest = (1f64 - &q).f_scatter(1, &highest, &others)?.clamp_min(f64::MIN_POSITIVE);
+    Ok((p, q, rest))
 }
 
 /// The probability of each label `[B, 1]` by kind.
 fn kinds(scores: &Tensor, labels: &Tensor, temperature: f64) -> curricle_sdk::Result<Vec<Kinds>> {
-    let (p, q) = probabilities(scores, temperature);
+    let (p, q, rest) = probabilities(scores, temperature)?;
     let at_label = |t: &Tensor| t.gather(1, labels, false);
     let right = at_label(&p);
     let random = (1f64 - &right) / (scores.size()[1] - 1).max(1) as f64;
-    let mistaken = p / (1f64 - &q).clamp_min(f64::MIN_POSITIVE);
-    let others = mistaken.sum_dim_intlist([1i64].as_slice(), true, Kind::Double) - at_label(&mistaken);
-    let confused = at_label(&q) * others.clamp_min(0.0);
+    let none = labels.zeros_like().to_kind(Kind::Double);
+    let others = (p / rest).f_scatter(1, labels, &none)?.sum_dim_intlist([1i64].as_slice(), true, Kind::Double);
+    let confused = at_label(&q) * others;
     let all = Tensor::f_cat(&[right, random, confused], 1)?.to_device(Device::Cpu);
     Ok(Vec::<f64>::try_from(all.contiguous().view(-1))?.chunks_exact(3).map(|k| [k[0], k[1], k[2]]).collect())
 }
@@ -200,7 +208,7 @@ struct Scored {
     kinds: Kinds,
     /// q of the label.
     q_label: f64,
-    /// Class, p and q of the classes with the highest scores, without the label.
+    /// Class, p and 1 - q of the classes with the highest scores, without the label.
     others: Vec<(i64, f64, f64)>,
     distance: f64,
 }
@@ -216,7 +224,7 @@ impl Scored {
         let labels = discriminant.labels(&samples).unsqueeze(1);
         let scores = discriminant.scores(&samples, shrinkage)?;
         let kinds = kinds(&scores, &labels, temperature)?;
-        let (p, q) = probabilities(&scores, temperature);
+        let (p, q, rest) = probabilities(&scores, temperature)?;
         let table = |t: Tensor| -> curricle_sdk::Result<Vec<Vec<f64>>> {
             Ok(Vec::<Vec<f64>>::try_from(t.to_kind(Kind::Double).to_device(Device::Cpu))?)
         };
@@ -225,12 +233,12 @@ impl Scored {
             scores.f_scatter(1, &labels, &excluded)?.f_topk(OTHERS.min(scores.size()[1] - 1), 1, true, true)?;
         let distance = scores.amax([1i64].as_slice(), true) * -2f64;
         let (distance, q_label) = (table(distance)?, table(q.gather(1, &labels, false))?);
-        let (p, q) = (table(p.gather(1, &top, false))?, table(q.gather(1, &top, false))?);
+        let (p, rest) = (table(p.gather(1, &top, false))?, table(rest.gather(1, &top, false))?);
         let top = Vec::<Vec<i64>>::try_from(top.to_device(Device::Cpu))?;
         let one = |(at, kinds): (usize, Kinds)| Self {
             kinds,
             q_label: q_label[at][0],
-            others: (0..top[at].len()).map(|rank| (top[at][rank], p[at][rank], q[at][rank])).collect(),
+            others: (0..top[at].len()).map(|rank| (top[at][rank], p[at][rank], rest[at][rank])).collect(),
             distance: distance[at][0],
         };
         Ok(kinds.into_iter().enumerate().map(one).collect())
@@ -244,8 +252,8 @@ impl Scored {
     fn judgement(self, shares: Kinds, classes: i64) -> Judgement {
         let total = total(&self.kinds, &shares);
         let random = shares[1] / (classes - 1).max(1) as f64;
-        let true_class = |&(class, p, q): &(i64, f64, f64)| {
-            let mistaken = shares[2] * self.q_label / (1.0 - q).max(f64::MIN_POSITIVE);
+        let true_class = |&(class, p, rest): &(i64, f64, f64)| {
+            let mistaken = shares[2] * self.q_label / rest;
             (class, (p * (random + mistaken) / total).min(1.0))
         };
         let [right, random_part, confused] = posterior(&self.kinds, &shares);
