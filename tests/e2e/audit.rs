@@ -162,8 +162,10 @@ fn near_duplicates_and_a_sample_of_no_class_are_in_table_page_and_report() {
 #[test]
 fn a_run_without_weights_is_weighted_and_the_output_says_so() {
     let (sandbox, run) = finished("ms", "uniform");
-    let said = sandbox.curricle(["audit", &run, "--out", "found", "--limit", "3"]).assert().success();
+    let mut said = sandbox.curricle(["audit", &run, "--out", "found", "--limit", "3", "--suspects", "5"]);
+    let said = said.assert().success();
     let text = said.stdout_text();
+    assert!(text.contains("learnt wrong labels by heart (`--suspects N` lists more)"), "{text}");
     assert!(text.contains("the run gave every sample the same weight"), "{text}");
     assert!(text.contains("against 32 known wrong labels"), "{text}");
     let page = sandbox.read("found/audit.html");

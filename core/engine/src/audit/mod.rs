@@ -77,6 +77,8 @@ pub struct Audit {
     pub neighbours: usize,
     /// The estimated number of wrong labels; `None` if no label can be judged.
     pub estimate: Option<NoiseEstimate>,
+    /// Whether the network that judges the labels was trained on them.
+    pub trained_on_labels: bool,
     /// Near-duplicates.
     pub duplicates: Vec<DuplicatePair>,
     /// Scores of the findings, if wrong labels are known.
@@ -127,7 +129,9 @@ impl Audit {
             None => None,
         };
         let title = run.folder.path().display().to_string();
-        Self::new(training, &originals, &features, &embeddings, weights, test, options, title)
+        let trained_on_labels = !frozen && !matches!(inputs, Inputs::Features(_));
+        let audit = Self::new(training, &originals, &features, &embeddings, weights, test, options, title)?;
+        Ok(Self { trained_on_labels, ..audit })
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a run, put together once")]
@@ -175,6 +179,7 @@ impl Audit {
             weights: weights.source,
             neighbours: options.neighbours,
             estimate,
+            trained_on_labels: false,
             duplicates,
             known,
             title,

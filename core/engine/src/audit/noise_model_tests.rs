@@ -37,15 +37,19 @@ fn scores_and_kinds_are_those_of_fitting_again_without_each_sample() {
     }
 }
 
-/// `each` samples around each of `classes` centres, and the label of every `every`-th one flipped.
+/// `each` samples around each of `classes` centres, and the label of every `every`-th one of each class flipped.
 fn clusters(classes: i64, each: i64, spread: f64, every: i64, seed: i64) -> (Tensor, Vec<i64>, Vec<bool>) {
     curricle_torch::seed(seed).unwrap();
     let normal = |rows: i64| Tensor::randn([rows, 24], (Kind::Float, Device::Cpu));
     let x = normal(classes).repeat([each, 1]) + spread * normal(classes * each);
-    let flipped: Vec<bool> = (0..classes * each).map(|i| every > 0 && i % every == 0).collect();
-    let labels = flipped.iter().zip(0..).map(|(flip, i): (&bool, i64)| {
-        if *flip { (i + 1 + i / every.max(1) % (classes - 1)) % classes } else { i % classes }
-    });
+    let flipped = |i: i64| every > 0 && (i / classes - i % classes) % every == 0;
+    let flipped: Vec<bool> = (0..classes * each).map(flipped).collect();
+    let labels =
+        flipped.iter().zip(0..).map(
+            |(flip, i): (&bool, i64)| {
+                if *flip { (i + 1 + i / classes % (classes - 1)) % classes } else { i % classes }
+            },
+        );
     (x, labels.collect(), flipped)
 }
 

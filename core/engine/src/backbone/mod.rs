@@ -269,7 +269,7 @@ impl Model {
     }
 
     /// Embeddings of all samples, computed in batches without gradients. Default of the batch size: see
-    /// [`embedding_batch`].
+    /// `embedding_batch`.
     pub fn embed(&self, inputs: &Inputs, batch_size: Option<i64>) -> Result<Tensor> {
         self.embed_with(inputs, batch_size, |_, _| ())
     }

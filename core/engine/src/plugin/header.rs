@@ -110,7 +110,7 @@ mod tests {
     fn each_field_is_checked_and_errors_name_the_found_and_expected_value() {
         assert_eq!(flaw(|_| ()), "none");
         assert!(flaw(|h| h.magic = *b"CURRICLF").contains("starts with `CURRICLF` instead of `CURRICLE`"));
-        assert_eq!(flaw(|h| h.abi_major = 7), "uses version 7.0 of the plugin ABI; this program uses version 2");
+        assert_eq!(flaw(|h| h.abi_major = 7), "uses version 7.1 of the plugin ABI; this program uses version 2");
         assert_eq!(flaw(|h| h.size = 88), "has a header of 88 bytes; it must have at least 96");
         assert_eq!(
             flaw(|h| h.libtorch = Str::new("2.9.0")),

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_the_whole_batch() {
-        let frozen_norm = json!({ "name": "mobilenet_v2", "frozen_norm": true });
+        let frozen_norm = json!({ "name": "resnet18", "frozen_norm": true });
         for backbone in [frozen_norm, serde_json::from_str(VIT).unwrap()] {
             let (model, images) = (model(backbone), images());
             loss(&model.forward(&images, true)).backward();
