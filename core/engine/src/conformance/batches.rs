@@ -28,6 +28,8 @@ pub(super) struct Case {
     pub weights: Option<Tensor>,
     /// The tensors declared by the loss.
     pub tensors: Tensors,
+    /// `[B, D]`, the teacher's embeddings; by default close to the embeddings, wherever they are.
+    teacher: Option<Tensor>,
 }
 
 /// A loss and all its gradients, by name; `embeddings` is the first.
@@ -68,6 +70,7 @@ impl Case {
             ids: Tensor::arange(labels.len() as i64, (Kind::Int64, Device::Cpu)),
             weights: None,
             tensors: declared.tensors,
+            teacher: None,
         };
         Ok(case.to(Kind::Double, Device::Cpu))
     }
@@ -86,7 +89,18 @@ impl Case {
             ids: self.ids.copy().to_device(device),
             weights: self.weights.as_ref().map(float),
             tensors,
+            teacher: self.teacher.as_ref().map(float),
         }
+    }
+
+    /// The same case with a teacher that stays where it is when the embeddings move.
+    pub(super) fn with_fixed_teacher(mut self) -> Self {
+        self.teacher = Some(self.teacher());
+        self
+    }
+
+    fn teacher(&self) -> Tensor {
+        self.teacher.as_ref().map_or_else(|| unit(&(self.embeddings.detach() + 0.01)), Tensor::shallow_clone)
     }
 
     /// A copy of everything.
@@ -125,7 +139,7 @@ impl Case {
 
     fn call(&self, loss: &dyn Loss, tensors: &Tensors, seed: i64) -> Result<Tensor, NotPassed> {
         curricle_torch::seed(seed).map_err(curricle_sdk::Error::from)?;
-        let average = loss.needs_ema().then(|| unit(&(self.embeddings.detach() + 0.01)));
+        let average = loss.needs_ema().then(|| self.teacher());
         let batch = Batch {
             // Losses that do not take weights are never given any.
             weights: self.weights.as_ref().filter(|_| loss.takes_weights()),
