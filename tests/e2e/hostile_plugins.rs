@@ -79,6 +79,7 @@ fn invalid_headers_and_records_are_refused() {
         ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
         ("SCHEMA_LENGTH", ["loss `raw`", "its settings schema has a length of 18446744073709551615"]),
         ("SCHEMA_KEYWORD", ["loss `raw`", "uses `not`, which is not checked"]),
+        ("SCHEMA_NAME", ["loss `raw`", "with a setting `name`, which recipes could not set"]),
     ] {
         refused(&sandbox, &raw(fault), &words);
     }
@@ -159,7 +160,8 @@ fn a_library_that_ends_the_process_is_named() {
     for (fault, words) in [
         ("EXIT_WHEN_LOADED", "plugin `libraw-EXIT_WHEN_LOADED.so` ended the process"),
         ("EXIT_IN_VISIT", "plugin `libraw-EXIT_IN_VISIT.so` ended the process"),
-        ("EXIT_IN_DESTROY", "a plugin ended the process"),
+        ("EXIT_IN_DESTROY", "loss `raw` ended the process"),
+        ("QUICK_EXIT", "loss `raw` ended the process"),
     ] {
         let assert = run(&sandbox, &raw(fault), &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
         fails_with(&assert, 1, &[words]);
@@ -186,8 +188,8 @@ fn misbehaving_losses_end_the_run_with_an_error() {
         ("nan", 1, "not finite in epoch 1, step 1"),
         ("no gradient", 1, "detached from the embeddings"),
         ("undeclared", 1, "tensor `nothing` was used but not declared"),
-        ("negative shape", 1, "tensor `t`"),
-        ("twice", 1, "tensor `t`"),
+        ("negative shape", 2, "tensor `t`"),
+        ("twice", 2, "tensor `t`"),
     ] {
         let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));
