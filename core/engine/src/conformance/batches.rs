@@ -184,6 +184,9 @@ impl Case {
             leaf.1.shallow_clone().zero_grad();
         }
         let value = self.value(loss)?;
+        if self.leaves().iter().any(|(_, leaf)| has_gradient(leaf)) {
+            return fail("it ran its own backward pass, which left gradients in its inputs; return the loss instead");
+        }
         guard(|| Ok(value.f_backward()?))?;
         let gradient = |(name, leaf): (String, Tensor)| {
             let gradient = leaf.grad();
@@ -199,6 +202,11 @@ impl Case {
         let declared = declared.map(|(name, tensor)| (format!("tensor `{name}`"), tensor.shallow_clone()));
         std::iter::once(("embeddings".to_string(), self.embeddings.shallow_clone())).chain(declared).collect()
     }
+}
+
+fn has_gradient(leaf: &Tensor) -> bool {
+    let gradient = leaf.grad();
+    gradient.defined() && gradient.count_nonzero(None::<i64>).int64_value(&[]) > 0
 }
 
 /// Rows of unit length.
