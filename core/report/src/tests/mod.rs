@@ -14,7 +14,7 @@ use serde_json::json;
 use std::path::Path;
 
 #[allow(dead_code, reason = "the end-to-end tests use the rest")]
-#[path = "../../../tests/support/skip.rs"]
+#[path = "../../../../tests/support/skip.rs"]
 mod skip;
 
 fn found(runs: Vec<ReportedRun>) -> FoundRuns {
