@@ -143,6 +143,7 @@ fn a_c_library_that_returns_nothing_is_an_error() {
         ("TENSOR_DIMENSIONS", 2, "the shape of tensor `huge` has a length of 18446744073709551615"),
         ("TENSOR_TYPE", 2, "declared tensor `huge` with the unknown type 99"),
         ("BORROWED", 1, "returned a borrowed tensor as the loss"),
+        ("CHDIR_IN_DESTROY", 1, "was destroyed, it changed the working directory and did not restore it"),
         ("LOGS_BORROWED", 1, "returned a borrowed tensor as the logged scalar `borrowed`"),
         ("LOG_LENGTH", 1, "the name of a logged scalar has a length of 18446744073709551615"),
         ("ERROR_LENGTH", 1, "an endless path"),

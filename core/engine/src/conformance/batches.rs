@@ -4,7 +4,7 @@ use super::{NotPassed, Subject, fail};
 use crate::call::call;
 use crate::last_words::Running;
 use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss};
-use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
+use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -187,7 +187,7 @@ impl Case {
         if self.leaves().iter().any(|(_, leaf)| has_gradient(leaf)) {
             return fail("it ran its own backward pass, which left gradients in its inputs; return the loss instead");
         }
-        guard(|| Ok(value.f_backward()?))?;
+        call(Running::as_noted(), &[], || Ok(value.f_backward()?))?;
         let gradient = |(name, leaf): (String, Tensor)| {
             let gradient = leaf.grad();
             let gradient = if gradient.defined() { gradient.copy() } else { leaf.zeros_like() };
