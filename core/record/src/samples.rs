@@ -81,21 +81,21 @@ impl SampleTable {
     }
 
     /// An error about the contents of this file.
-    pub fn wrong(&self, message: String) -> Error {
+    pub fn wrong(&self, message: &str) -> Error {
         Error::format(&self.file, format!("{message}; if the file was changed or damaged, use `curricle run --force`"))
     }
 
     /// A column as text.
     pub fn text(&self, column: &str) -> Result<Vec<&str>> {
         let index = self.header.iter().position(|name| name == column);
-        let index = index.ok_or_else(|| self.wrong(format!("has no column `{column}`")))?;
+        let index = index.ok_or_else(|| self.wrong(&format!("has no column `{column}`")))?;
         Ok(self.rows.iter().map(|row| row.get(index).unwrap_or_default()).collect())
     }
 
     /// A column of numbers.
     pub fn numbers(&self, column: &str) -> Result<Vec<f64>> {
         let number = |(row, text): (usize, &&str)| {
-            text.parse().map_err(|_| self.wrong(format!("line {}: `{column}` is not a number", row + 2)))
+            text.parse().map_err(|_| self.wrong(&format!("line {}: `{column}` is not a number", row + 2)))
         };
         self.text(column)?.iter().enumerate().map(number).collect()
     }

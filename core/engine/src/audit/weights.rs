@@ -123,11 +123,11 @@ fn columns(table: &SampleTable, split: &Split) -> Result<HashMap<String, Vec<f64
             && labels[row] == split.class_names[split.labels[row] as usize]
     };
     if let Some(row) = (0..table.len()).find(|row| !is_same(*row)) {
-        return Err(table.wrong(format!("line {} belongs to other data", row + 2)));
+        return Err(table.wrong(&format!("line {} belongs to other data", row + 2)));
     }
     if table.len() != split.len() {
         let (found, wanted) = (table.len(), split.len());
-        return Err(table.wrong(format!("samples listed: {found}, but the training set has {wanted}")));
+        return Err(table.wrong(&format!("samples listed: {found}, but the training set has {wanted}")));
     }
     let wanted = ["weight", "xi_pos", "xi_neg"].into_iter().filter(|name| table.has(name));
     wanted.map(|name| Ok((name.to_string(), table.numbers(name)?))).collect()
