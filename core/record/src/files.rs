@@ -41,11 +41,19 @@ fn without_path(error: std::io::Error) -> std::io::Error {
     }
 }
 
+/// How the names of temporary files begin.
+const PREFIX: &str = ".writing-";
+
+/// Whether a file is, by its name, one that is being written, or that a killed process left unfinished.
+pub fn is_temporary(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
+}
+
 /// Temporary files are private to their owner by default, but run folders are shared; the umask still
 /// applies.
 fn builder<'a>() -> tempfile::Builder<'a, 'a> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".writing-").suffix(".tmp");
+    builder.prefix(PREFIX).suffix(".tmp");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder
