@@ -33,7 +33,7 @@ impl Compute {
         let slower = self.precision == Precision::F32 && matches!(layout, Layout::Images { .. });
         Ok((slower && computes_bf16(device)?).then_some(
             "this GPU has fast arithmetic in bf16: `train.precision = \"bf16\"` trains faster and with less memory, \
-             and is a run of its own",
+             but is a different run",
         ))
     }
 
@@ -56,11 +56,22 @@ impl Compute {
     /// Images `[B, C, H, W]` in this memory format; other tensors unchanged. Values and shape do not change.
     pub(crate) fn arrange(self, inputs: &Tensor) -> Tensor {
         match (inputs.dim(), self.channels_last) {
-            (4, true) => inputs.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]),
+            (4, true) => channels_last(inputs),
             (4, false) => inputs.contiguous(),
             _ => inputs.shallow_clone(),
         }
     }
+}
+
+/// A tensor with the strides of channels last.
+///
+/// With one channel or one pixel both formats have the same bytes, and `contiguous` keeps the strides of channels first.
+/// libtorch reads the format off the strides, so it would compute the following layers channels first.
+fn channels_last(inputs: &Tensor) -> Tensor {
+    let size = inputs.size();
+    let (channels, row) = (size[1], size[1] * size[3]);
+    let stride = [row * size[2], 1, row, channels];
+    inputs.permute([0, 2, 3, 1]).contiguous().as_strided(&size, stride, None)
 }
 
 fn computes_bf16(device: Device) -> Result<bool> {
@@ -79,13 +90,16 @@ mod tests {
 
     #[test]
     fn arranging_changes_neither_values_nor_shape() {
-        let images = Tensor::randint(256, [2, 3, 4, 5], (Kind::Uint8, Device::Cpu));
-        for channels_last in [false, true] {
-            let compute = Compute { channels_last, ..Default::default() };
-            let arranged = compute.arrange(&images);
-            assert_eq!(arranged, images);
-            assert_eq!(arranged.stride()[1] == 1, channels_last);
-            assert_eq!(compute.arrange(&arranged).stride(), arranged.stride());
+        for size in [[2, 3, 4, 5], [2, 1, 4, 5], [2, 3, 1, 1]] {
+            let images = Tensor::randint(256, size, (Kind::Uint8, Device::Cpu));
+            for channels_last in [false, true] {
+                let compute = Compute { channels_last, ..Default::default() };
+                let arranged = compute.arrange(&images);
+                assert_eq!(arranged, images);
+                assert_eq!(arranged.is_contiguous(), !channels_last || size[1] == 1 || size[2..] == [1, 1]);
+                assert_eq!(arranged.stride()[1] == 1, channels_last || size[2..] == [1, 1], "{size:?}");
+                assert_eq!(compute.arrange(&arranged).stride(), arranged.stride());
+            }
         }
         let features = Tensor::zeros([2, 3], (Kind::Float, Device::Cpu));
         assert_eq!(Compute { channels_last: true, ..Default::default() }.arrange(&features).stride(), [3, 1]);

@@ -1,6 +1,7 @@
 //! Conv4, the usual network for small images in few-shot and metric learning: four blocks of 3×3
 //! convolution, batch norm, ReLU and 2×2 max-pooling.
 
+use super::layers::{Activation, Scope, conv};
 use super::network::Network;
 use tch::Tensor;
 use tch::nn::{self, ModuleT};
@@ -12,19 +13,15 @@ pub(super) const SMALLEST_IMAGE: i64 = 16;
 const MAP: i64 = 2;
 
 pub(super) fn build(path: &nn::Path, channels: i64, width: i64) -> Network {
+    let scope = Scope::new(path.clone(), false);
     let mut blocks = nn::seq_t();
-    for block in 0..4 {
-        let path = path / format!("block{}", block + 1);
-        let input = if block == 0 { channels } else { width };
-        // Batch norm follows, so a bias would have no effect.
-        let conv = nn::ConvConfig { padding: 1, bias: false, ..Default::default() };
-        // tch initialises the scale to random numbers in [0, 1], PyTorch to 1.
-        let norm = nn::BatchNormConfig { ws_init: nn::Init::Const(1.0), ..Default::default() };
+    for block in 1..=4 {
+        let input = if block == 1 { channels } else { width };
+        let block = scope.at(format!("block{block}"));
         blocks = blocks
-            .add(nn::conv2d(&path / "conv", input, width, 3, conv))
-            .add(nn::batch_norm2d(&path / "norm", width, norm))
+            .add(block.block(("conv", "norm"), conv(input, width, 3), Activation::None))
             // Equivalent to ReLU before pooling, gradients included, on a quarter of the values.
-            .add_fn(|x| x.max_pool2d(2, 2, 0, 1, false).relu());
+            .add_fn(|x| x.max_pool2d(2, 2, 0, 1, false).relu_());
     }
     let module = nn::func_t(move |x, train| pool(&blocks.forward_t(x, train)).flatten(1, -1));
     Network { module: Box::new(module), features: width * MAP * MAP }

@@ -170,7 +170,7 @@ fn inexact_product(device: Device) -> Result<Option<String>, String> {
         let unit = Tensor::f_eye(64, (Kind::Float, device))?;
         let error = wanted.f_matmul(&unit)?.f_sub(&wanted)?.f_abs()?.f_max()?;
         let error = f64::try_from(&error.f_to_device(Device::Cpu)?)?;
-        Ok((error != 0.0).then(|| format!("{error:e}")))
+        Ok((error != 0.0).then(|| format!("{error:.1e}")))
     })
     .map_err(|error| error.to_string())
 }

@@ -76,7 +76,7 @@ pub struct Checkpoint {
     pub tensors: HashMap<String, Tensor>,
 }
 
-/// Writes a checkpoint into `folder` and removes older ones.
+/// Writes a checkpoint into `folder` and removes older ones, and what a process left that was killed while writing one.
 pub fn save(folder: &Path, position: &Position, tensors: &HostTensors) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
     let stem = format!("step-{:08}", position.global_step);
@@ -134,8 +134,11 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// Whether a file is a checkpoint's, complete or not.
 fn is_checkpoint(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("step-"))
+    let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("step-"));
+    // Only this process writes here: the run is locked.
+    named || files::is_temporary(path)
 }
 
 #[cfg(test)]
@@ -162,6 +165,18 @@ mod tests {
         assert_eq!(back.position, position(10));
         assert_eq!(back.tensors["model.x"], Tensor::from_slice(&[3.0f32, 2.0]));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_ignored_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        let left = folder.path().join(".writing-a1b2c3.tmp");
+        std::fs::write(&left, b"half").unwrap();
+        assert_eq!(latest(folder.path()).unwrap().unwrap().position.global_step, 5);
+        save(folder.path(), &position(10), &tensors(1.0)).unwrap();
+        assert!(!left.exists());
+        assert_eq!(latest(folder.path()).unwrap().unwrap().position.global_step, 10);
     }
 
     #[test]

@@ -1,80 +1,14 @@
-//! A reader for the subset of Python's pickle format that state dictionaries use.
-//!
-//! Nothing in a file is ever executed: functions are recognised by name, those that rebuild tensors
-//! are implemented here, and the result of any other function is an empty [`PickleValue::Object`].
-//!
-//! Tuples, lists and dictionaries are indices into one table, so that nesting of any depth and
-//! recursive containers are never copied, and dropping them does not recurse.
+//! The machine that a pickle is a program for: a stack, marks and a memo.
 
+use super::{Pickle, PickleValue, Storage};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Values that may be copied per byte of a pickle; valid files copy each about once.
 const COPIES: usize = 16;
 
-/// A value in a pickle; cheap to clone.
-#[derive(Debug, Clone)]
-pub(super) enum PickleValue {
-    None,
-    Int(i64),
-    Text(Rc<str>),
-    /// Index of its items.
-    Tuple(usize),
-    /// Index of its items.
-    List(usize),
-    /// Index of its alternating keys and values.
-    Dict(usize),
-    /// A function or class, such as `torch._utils._rebuild_tensor_v2`.
-    Global(Rc<str>),
-    Storage(Rc<Storage>),
-    Tensor(Rc<Strided>),
-    /// The result of an unknown function or class.
-    Object(Rc<str>),
-    /// An irrelevant number or bytes.
-    Other,
-}
-
-/// The memory of one or more tensors, by its key in the file.
-#[derive(Debug)]
-pub(super) struct Storage {
-    pub key: Rc<str>,
-    /// `torch.FloatStorage` and the like.
-    pub class: Rc<str>,
-    /// Elements to skip.
-    pub offset: i64,
-}
-
-/// A tensor as a view of a storage.
-#[derive(Debug)]
-pub(super) struct Strided {
-    pub storage: Rc<Storage>,
-    pub offset: i64,
-    pub size: Vec<i64>,
-    pub stride: Vec<i64>,
-}
-
-/// The value of a pickle, and every storage it refers to.
-#[derive(Debug)]
-pub(super) struct Pickle {
-    pub root: PickleValue,
-    pub storages: HashMap<Rc<str>, Rc<Storage>>,
-    held: Vec<Vec<PickleValue>>,
-}
-
-impl Pickle {
-    /// The items of the list at this index.
-    pub(super) fn items(&self, list: usize) -> &[PickleValue] {
-        &self.held[list]
-    }
-
-    /// The keys and values of the dictionary at this index.
-    pub(super) fn entries(&self, dict: usize) -> &[[PickleValue; 2]] {
-        self.held[dict].as_chunks().0
-    }
-}
-
 /// Reads one pickle from the front of `bytes` and advances `bytes` past its end.
-pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
+pub(in super::super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
     let mut machine = Machine {
         left: bytes.len().saturating_mul(COPIES),
         bytes,
@@ -88,14 +22,14 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<Pickle, String> {
     Ok(Pickle { root, storages: machine.storages, held: machine.held })
 }
 
-struct Machine<'b, 'd> {
+pub(super) struct Machine<'b, 'd> {
     bytes: &'b mut &'d [u8],
     stack: Vec<PickleValue>,
     marks: Vec<usize>,
     memo: HashMap<usize, PickleValue>,
     storages: HashMap<Rc<str>, Rc<Storage>>,
     /// The items of tuples, lists and dictionaries.
-    held: Vec<Vec<PickleValue>>,
+    pub held: Vec<Vec<PickleValue>>,
     /// Number of values that may still be copied.
     left: usize,
 }
@@ -202,13 +136,13 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Stores items and returns their index.
-    fn hold(&mut self, items: Vec<PickleValue>) -> usize {
+    pub fn hold(&mut self, items: Vec<PickleValue>) -> usize {
         self.held.push(items);
         self.held.len() - 1
     }
 
     /// A few bytes can refer to one large value many times; copies of it would fill the memory.
-    fn spend(&mut self, copied: usize) -> Result<(), String> {
+    pub fn spend(&mut self, copied: usize) -> Result<(), String> {
         self.left =
             self.left.checked_sub(copied).ok_or("copies shared values more often than state dictionaries do")?;
         Ok(())
@@ -343,70 +277,6 @@ impl<'d> Machine<'_, 'd> {
         let value = self.memo.get(&slot).cloned().ok_or_else(damaged)?;
         self.push(value);
         Ok(())
-    }
-
-    /// The result of calling a function.
-    fn called(&mut self, function: &PickleValue, arguments: &PickleValue) -> Result<PickleValue, String> {
-        let PickleValue::Global(name) = function else { return Ok(PickleValue::Other) };
-        let object = PickleValue::Object(name.clone());
-        let PickleValue::Tuple(arguments) = arguments else { return Ok(object) };
-        Ok(match (&**name, self.held[*arguments].as_slice()) {
-            ("collections.OrderedDict" | "builtins.dict" | "__builtin__.dict", []) | ("collections.defaultdict", _) => {
-                PickleValue::Dict(self.hold(Vec::new()))
-            }
-            // Python 2 writes a list of pairs.
-            ("collections.OrderedDict", [PickleValue::List(list)]) => {
-                let pair = |item: &PickleValue| match item {
-                    PickleValue::List(pair) | PickleValue::Tuple(pair) => self.held[*pair].first_chunk::<2>().cloned(),
-                    _ => None,
-                };
-                let entries: Vec<PickleValue> = self.held[*list].iter().filter_map(pair).flatten().collect();
-                self.spend(entries.len())?;
-                PickleValue::Dict(self.hold(entries))
-            }
-            (
-                "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor",
-                [PickleValue::Storage(storage), PickleValue::Int(offset), size, stride, ..],
-            ) => match (self.numbers(size), self.numbers(stride)) {
-                (Some(size), Some(stride)) => {
-                    let tensor = Strided { storage: storage.clone(), offset: *offset, size, stride };
-                    self.spend(tensor.size.len() + tensor.stride.len())?;
-                    PickleValue::Tensor(Rc::new(tensor))
-                }
-                _ => object,
-            },
-            ("torch._utils._rebuild_parameter" | "torch.nn.parameter.Parameter", [data, ..]) => data.clone(),
-            ("torch.Size", [size]) => size.clone(),
-            _ => object,
-        })
-    }
-
-    fn numbers(&self, value: &PickleValue) -> Option<Vec<i64>> {
-        let number = |item: &PickleValue| if let PickleValue::Int(number) = item { Some(*number) } else { None };
-        match value {
-            PickleValue::Tuple(items) | PickleValue::List(items) => self.held[*items].iter().map(number).collect(),
-            _ => None,
-        }
-    }
-
-    /// `("storage", class, key, device, elements[, (view key, offset, elements)])`.
-    fn storage(&self, id: &PickleValue) -> Result<Storage, String> {
-        let PickleValue::Tuple(parts) = id else { return Err("refers to external data that is not a storage".into()) };
-        let parts = self.held[*parts].as_slice();
-        let [PickleValue::Text(kind), PickleValue::Global(class), PickleValue::Text(key), ..] = parts else {
-            return Err("refers to a storage in an unknown way".into());
-        };
-        if &**kind != "storage" {
-            return Err(format!("refers to an external `{kind}`"));
-        }
-        let offset = match parts.get(5) {
-            Some(PickleValue::Tuple(view)) => match self.held[*view].get(1) {
-                Some(PickleValue::Int(offset)) => *offset,
-                _ => return Err("refers to a view of a storage in an unknown way".into()),
-            },
-            _ => 0,
-        };
-        Ok(Storage { key: key.clone(), class: class.clone(), offset })
     }
 }
 
