@@ -1,9 +1,11 @@
 //! The JSON Schema of recipes as editors need it.
 //!
-//! It differs from the schema that `check` uses in two ways. A recipe in an editor is one layer of several: what it
+//! It differs from the schema that `check` uses in three ways. A recipe in an editor is one layer of several: what it
 //! extends, or what extends it, provides the rest, so no table and no setting is required. And a misspelt setting is
 //! reported as such: with `anyOf`, validators only say that a table matches none of the alternatives, so tables with
-//! variants use `if`/`then` on the key that selects the variant.
+//! variants use `if`/`then` on the key that selects the variant. Last, taplo, the language server, overflows its stack
+//! on an `allOf` without `properties`, and completes only what the alternatives of an `allOf` list: so references are
+//! replaced by what they refer to, and every `allOf` has `properties`, which one of its alternatives repeats.
 
 use crate::form::{Form, types};
 use crate::schema::Schema;
@@ -13,15 +15,26 @@ impl Schema {
     /// The schema for completion and validation in editors.
     pub fn for_editors(&self) -> Json {
         let mut root = self.as_json().clone();
-        if let Some(definitions) = root.get_mut("definitions").and_then(Json::as_object_mut) {
-            definitions.values_mut().for_each(|rule| *rule = self.converted(rule, true));
+        if let Some(root) = root.as_object_mut() {
+            root.shift_remove("definitions");
         }
         self.converted(&root, true)
     }
 
+    /// A rule with what it refers to; its own description and default win.
+    fn inlined(&self, rule: &Json) -> Json {
+        let target = self.follow(rule);
+        let mut result = target.clone();
+        if let (false, Some(own), Some(map)) = (std::ptr::eq(target, rule), rule.as_object(), result.as_object_mut()) {
+            let kept = own.iter().filter(|(key, _)| !matches!(key.as_str(), "$ref" | "allOf"));
+            map.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+        }
+        result
+    }
+
     /// A rule for editors. Tables in lists are not merged with others, so they are not `partial`.
     fn converted(&self, rule: &Json, partial: bool) -> Json {
-        let mut result = rule.clone();
+        let mut result = self.inlined(rule);
         let Some(map) = result.as_object_mut() else { return result };
         if partial {
             map.shift_remove("required");
@@ -44,22 +57,22 @@ impl Schema {
         }
         let written = map.shift_remove("oneOf").or_else(|| map.shift_remove("anyOf"));
         if let Some(Json::Array(alternatives)) = written {
-            map.extend(self.alternatives(rule, &alternatives, partial));
+            for (key, rule) in self.alternatives(rule, &alternatives, partial) {
+                map.entry(key).or_insert(rule);
+            }
         }
         result
     }
 
     fn alternatives(&self, rule: &Json, written: &[Json], partial: bool) -> Map<String, Json> {
+        let written: Vec<_> = written.iter().map(|a| self.follow(a)).filter(|a| a["type"] != "null").collect();
         let converted = match self.form(rule) {
             Form::Tagged { key, variants } => self.tagged_for_editors(key, &variants, partial),
             Form::Choice(values) => {
-                json!({ "enum": values, "x-taplo": { "docs": { "enumValues": choice_docs(written) } } })
+                json!({ "enum": values, "x-taplo": { "docs": { "enumValues": choice_docs(&written) } } })
             }
             Form::Any(alternatives) => self.by_type(&alternatives, partial),
-            Form::Plain(_) => {
-                let others = written.iter().filter(|a| a["type"] != "null");
-                json!({ "allOf": others.map(|a| self.converted(a, partial)).collect::<Vec<_>>() })
-            }
+            Form::Plain(_) => written.first().map_or_else(|| json!({}), |other| self.converted(other, partial)),
         };
         match converted {
             Json::Object(map) => map,
@@ -82,13 +95,14 @@ impl Schema {
             }
             for (setting, rule) in then["properties"].as_object().into_iter().flatten() {
                 // Here for completion, with the first variant's description; `then` has the rule.
-                known.entry(setting.clone()).or_insert_with(|| json!({ "description": rule["description"] }));
+                known.entry(setting.clone()).or_insert_with(|| described(rule));
                 allowed.insert(setting.clone(), json!({}));
             }
             cases.push(json!({ "if": { "properties": { key: { "const": name } }, "required": [key] }, "then": then }));
         }
         let anything = json!({ "properties": allowed, "additionalProperties": false });
         cases.push(json!({ "if": { "required": [key] }, "else": anything }));
+        cases.push(for_completion(&known));
         json!({ "type": "object", "properties": known, "allOf": cases })
     }
 
@@ -110,10 +124,27 @@ impl Schema {
             }
         }
         let names: Vec<_> = by_type.keys().cloned().collect();
-        let cases: Vec<_> =
-            by_type.into_iter().map(|(name, rule)| json!({ "if": { "type": name }, "then": rule })).collect();
-        json!({ "type": names, "allOf": cases })
+        let settings = by_type.get("object").and_then(|rule| rule["properties"].as_object());
+        let settings = for_completion(&settings.cloned().unwrap_or_default());
+        let properties = settings["properties"].clone();
+        let cases = by_type.into_iter().map(|(name, rule)| json!({ "if": { "type": name }, "then": rule }));
+        let cases: Vec<_> = cases.chain([settings]).collect();
+        json!({ "type": names, "properties": properties, "allOf": cases })
     }
+}
+
+/// The description of a setting, without a rule for its value.
+fn described(rule: &Json) -> Json {
+    match &rule["description"] {
+        Json::Null => json!({}),
+        text => json!({ "description": text }),
+    }
+}
+
+/// An alternative of an `allOf` that names settings and allows every value.
+fn for_completion(settings: &Map<String, Json>) -> Json {
+    let properties: Map<_, _> = settings.iter().map(|(name, rule)| (name.clone(), described(rule))).collect();
+    json!({ "properties": properties })
 }
 
 fn join(table: &mut Json, other: &Json) {
@@ -127,8 +158,8 @@ fn join(table: &mut Json, other: &Json) {
 }
 
 /// The description of each choice; an `enum` describes all of its values at once.
-fn choice_docs(written: &[Json]) -> Vec<Json> {
-    let docs = |rule: &Json| {
+fn choice_docs(written: &[&Json]) -> Vec<Json> {
+    let docs = |rule: &&Json| {
         let count = rule["enum"].as_array().map_or(1, Vec::len);
         vec![rule["description"].clone(); count]
     };
@@ -156,6 +187,23 @@ mod tests {
     }
 
     #[test]
+    fn references_are_replaced_by_what_they_refer_to() {
+        let schema = Schema::from(json!({
+            "properties": {
+                "when": { "description": "When.", "allOf": [{ "$ref": "#/definitions/When" }] },
+                "until": { "description": "Until.", "anyOf": [{ "$ref": "#/definitions/When" }, { "type": "null" }] },
+                "much": { "description": "Much.", "anyOf": [{ "type": "integer", "description": "x" }, { "type": "null" }] },
+            },
+            "definitions": { "When": { "description": "A time.", "enum": ["always", "never"] } },
+        }));
+        let editors = schema.for_editors();
+        let when = json!({ "description": "When.", "enum": ["always", "never"] });
+        assert_eq!((&editors["properties"]["when"], editors.get("definitions")), (&when, None));
+        assert_eq!(editors["properties"]["until"]["enum"], when["enum"]);
+        assert_eq!(editors["properties"]["much"], json!({ "description": "Much.", "type": "integer" }));
+    }
+
+    #[test]
     fn variants_are_selected_by_their_name() {
         let schema = Schema::from(json!({ "oneOf": [
             { "properties": { "name": { "const": "a" }, "x": { "type": "integer" } }, "additionalProperties": false },
@@ -168,6 +216,7 @@ mod tests {
         assert_eq!(first["then"]["properties"]["x"], json!({ "type": "integer" }));
         let inherited = &editors["allOf"][2]["else"]["properties"];
         assert_eq!(inherited.as_object().unwrap().keys().collect::<Vec<_>>(), ["name", "x", "y"]);
+        assert_eq!(editors["allOf"][3], json!({ "properties": { "name": {}, "x": {}, "y": {} } }));
     }
 
     #[test]
@@ -181,5 +230,7 @@ mod tests {
         assert_eq!(editors["type"], json!(["number", "object"]));
         assert_eq!(editors["allOf"][1]["then"]["properties"], json!({ "max": {}, "target": {} }));
         assert_eq!(editors["allOf"][1]["then"].get("required"), None);
+        assert_eq!(editors["properties"], json!({ "max": {}, "target": {} }));
+        assert_eq!(editors["allOf"][2]["properties"], editors["properties"]);
     }
 }

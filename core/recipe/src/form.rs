@@ -62,7 +62,8 @@ impl Schema {
         }
     }
 
-    fn follow<'s>(&'s self, mut rule: &'s Json) -> &'s Json {
+    /// What a reference refers to; other rules are returned as they are.
+    pub(crate) fn follow<'s>(&'s self, mut rule: &'s Json) -> &'s Json {
         for _ in 0..MAX_REFERENCES {
             if let Some(name) = rule["$ref"].as_str().and_then(|r| r.strip_prefix("#/definitions/")) {
                 rule = &self.as_json()["definitions"][name];
