@@ -35,24 +35,27 @@ def evaluate(
     :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     :returns: the metrics as fractions from 0 to 1, by name: ``recall@1``, ``map@r`` and so on; also ``queries``,
         ``samples``, ``classes`` and ``dimensions``.
-    :raises ValueError: if the evaluator refuses the input; the message says why.
+    :raises ValueError: if the input cannot be evaluated; the message says why.
     """
     import numpy
 
-    arrays = {"embeddings": _array(embeddings), "labels": _array(labels)}
+    arrays = {
+        "embeddings": _array("embeddings", embeddings, "f", "floats"),
+        "labels": _array("labels", labels, "iu", "integers, e.g. `numpy.unique(labels, return_inverse=True)[1]`"),
+    }
     if query is not None:
-        arrays["query"] = _array(query).astype(bool)
+        arrays["query"] = _array("query", query, "biu", "booleans").astype(bool)
     with tempfile.TemporaryDirectory(prefix="curricle-") as folder:
         path = Path(folder) / "embeddings.npz"
-        numpy.savez(path, **{name: numpy.ascontiguousarray(array) for name, array in arrays.items()})
+        numpy.savez(path, **arrays)
         command = [str(executable()), "eval", str(path), "--json", "--seed", str(seed), "--device", device]
         command += ["--recall", ",".join(str(k) for k in recall)]
         command += [] if cluster else ["--no-cluster"]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        # One line, without the marks of a terminal message.
+        # One line, without the marks of a terminal message and the advice for a command line.
         message = re.sub(r"\n\s*│\s*", " ", done.stderr.replace(str(path), "embeddings")).strip()
-        raise ValueError(message.removeprefix("× "))
+        raise ValueError(message.split("\n\n")[0].removeprefix("× ").removeprefix("error: "))
     return flat(json.loads(done.stdout))
 
 
@@ -63,7 +66,8 @@ def flat(metrics: dict[str, Any]) -> dict[str, Any]:
     return result | others
 
 
-def _array(values: Any) -> Any:
+def _array(name: str, values: Any, kinds: str, needed: str) -> Any:
+    """An array that the program reads: row by row, in the byte order of this machine."""
     import numpy
 
     if hasattr(values, "detach"):
@@ -72,4 +76,7 @@ def _array(values: Any) -> Any:
         if str(values.dtype) == "torch.bfloat16":
             values = values.float()
         values = values.numpy()
-    return numpy.asarray(values)
+    array = numpy.asarray(values)
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"`{name}` has the type `{array.dtype}`; it must have {needed}")
+    return array.astype(array.dtype.newbyteorder("="), order="C")

@@ -68,8 +68,8 @@ fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
         roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() },
     )
     .unwrap_or_else(|e| panic!("{e}"));
-    let count = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).count();
-    assert_eq!(count("article"), suspects.len());
+    let is_card = |node: &roxmltree::Node| node.attribute("id").is_some_and(|id| id.starts_with("suspect-"));
+    assert_eq!(document.descendants().filter(is_card).count(), suspects.len());
     assert!(document.descendants().all(|node| node.attribute("src").is_none_or(|from| from.starts_with("data:"))));
     let links: Vec<_> = document.descendants().filter_map(|node| node.attribute("href")).collect();
     let ids: Vec<_> = document.descendants().filter_map(|node| node.attribute("id")).collect();

@@ -13,7 +13,8 @@ fn card(rank: usize) -> String {
 
 /// What the page shows as decided about the first suspects.
 fn decisions(browser: &mut Browser) -> String {
-    let all = browser.value("[...document.querySelectorAll('article')].map((card) => card.dataset.decision).join()");
+    let all = browser
+        .value("[...document.querySelectorAll('#suspects article')].map((card) => card.dataset.decision).join()");
     all.as_str().unwrap().to_string()
 }
 
@@ -145,12 +146,12 @@ fn the_page_reads_the_same_without_scripts_and_every_control_has_a_name() {
     browser.set_scripts(false);
     browser.open(&page);
     assert_eq!(
-        (browser.value(controls), browser.value("document.querySelectorAll('article').length")),
+        (browser.value(controls), browser.value("document.querySelectorAll('#suspects article').length")),
         (json!(0), json!(3))
     );
     browser.set_scripts(true);
     browser.open(&page);
-    assert_eq!(browser.value("document.querySelectorAll('.choice').length"), json!(3));
+    assert_eq!(browser.value("document.querySelectorAll('#suspects .choice').length"), json!(3));
     let nameless = "[...document.querySelectorAll('button, input, progress, [role=group]')].filter((e) => \
                     !(e.ariaLabel || e.labels?.[0]?.textContent.trim() || e.textContent.trim())).map((e) => e.outerHTML)";
     assert_eq!(browser.value(nameless), json!([]));
@@ -160,4 +161,31 @@ fn the_page_reads_the_same_without_scripts_and_every_control_has_a_name() {
     browser.press("a");
     browser.press("d");
     assert_eq!(decisions(&mut browser), ",,");
+}
+
+#[test]
+fn near_duplicates_and_images_of_no_class_are_shown_and_decided_about() {
+    let Some(mut browser) = Browser::start_or_skip("near-duplicates on the page of an audit") else { return };
+    let (sandbox, run) = finished("ms", "uniform");
+    // Generous limits, so that there are some; no suspects, so that the page has nothing else to decide about.
+    let audit = ["audit", &run, "--duplicates-within", "1.5", "--no-class-beyond", "1", "--suspects", "0", "--json"];
+    let report = sandbox.curricle(audit).assert().success().json();
+    let pairs = report["duplicates"].as_array().unwrap();
+    assert_eq!(pairs[0]["kind"], "other_class", "{pairs:?}");
+    browser.open(&sandbox.path(format!("{run}/audit.html")));
+    assert_eq!(browser.text("h1"), "0 suspected labels");
+    let without_image = "[...document.querySelectorAll('.member')].filter((m) => !m.querySelector('img').naturalWidth)";
+    assert_eq!(browser.value(&format!("{without_image}.length")), json!(0));
+
+    // Accepting gives a sample the label of its near-duplicate; a sample of no class is dropped.
+    browser.click(".pair [data-choose=accept]");
+    let accepted = pairs[0]["paths"][0].as_str().unwrap();
+    let mut far = report["no_class"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap());
+    let far = far.find(|path| *path != accepted).unwrap();
+    browser.click(&format!("#findings > section:last-child [data-path='{far}'] [data-choose=drop]"));
+    let file = exported(&mut browser);
+    let list = rows(&file);
+    let line = |path: &str| list.iter().find(|row| row["path"] == path).map(|row| row["label"]);
+    assert_eq!(line(accepted), pairs[0]["labels"][1].as_str());
+    assert_eq!(line(far), None);
 }

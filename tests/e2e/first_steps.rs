@@ -98,6 +98,61 @@ fn init_looks_at_own_images_and_injects_no_noise() {
 }
 
 #[test]
+fn init_uses_all_classes_if_there_are_too_few_to_split() {
+    let sandbox = Sandbox::new();
+    sandbox.write_images("photos", 2, 3);
+    let found = sandbox.curricle(["init", "--images", "photos"]).assert().success().stderr_text();
+    assert!(found.contains("train: 2 classes, 6 samples (3 per class); test: 2 classes, 6 samples"), "{found}");
+    sandbox.curricle(["run", "recipe.toml", "--set", "train.epochs=1", "--set", "backbone.width=4"]).assert().success();
+}
+
+#[test]
+fn init_refuses_data_that_is_not_what_it_seems() {
+    let sandbox = Sandbox::new();
+    let refused = |args: &[&str]| {
+        let command = ["init", "new"].into_iter().chain(args.iter().copied());
+        let message = unwrapped(&sandbox.curricle(command).assert().failure().stderr_text());
+        assert!(!sandbox.path("new").exists());
+        message
+    };
+    for split in ["test", "train"] {
+        sandbox.write_images(&format!("split/{split}"), 4, 2);
+    }
+    let message = refused(&["--images", "split"]);
+    assert!(message.contains("its folders `test`, `train` look like splits, not classes"), "{message}");
+    assert!(message.contains("such as `split/train`"), "{message}");
+
+    sandbox.write_images("single", 4, 1);
+    let message = refused(&["--images", "single"]);
+    assert!(message.contains("no training class has more than one sample"), "{message}");
+
+    sandbox.write("list.csv", "a/0.png,a\na/1.png,a\nb/0.png,b\nb/1.png,b\n");
+    let message = refused(&["--csv", "list.csv"]);
+    assert!(message.contains("`list.csv`: none of its 4 files can be decoded"), "{message}");
+    assert!(message.contains("a/0.png`: No such file or directory"), "{message}");
+    let message = unwrapped(&sandbox.curricle(["init", "--root", "single"]).assert().code(2).stderr_text());
+    assert!(message.contains("--csv <FILE>"), "{message}");
+}
+
+#[test]
+fn init_reads_a_list_of_images_in_another_folder() {
+    let sandbox = Sandbox::new();
+    sandbox.write_images("photos", 4, 2);
+    let folders = std::fs::read_dir(sandbox.path("photos")).unwrap().flatten();
+    let mut list = String::from("path,label\n");
+    for folder in folders {
+        let class = folder.file_name().into_string().unwrap();
+        for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
+            list += &format!("{class}/{},{class}\n", file.file_name().to_string_lossy());
+        }
+    }
+    sandbox.write("lists/all.csv", list);
+    let init = ["init", "project", "--csv", "lists/all.csv", "--root", "photos"];
+    sandbox.curricle(init).assert().success();
+    sandbox.curricle(["check", "project/recipe.toml"]).assert().success();
+}
+
+#[test]
 fn inherited_noise_on_own_images_is_a_warning() {
     let sandbox = Sandbox::new();
     sandbox.write_images("photos", 6, 3);
@@ -144,6 +199,17 @@ fn completions_ask_the_program_for_recipes_and_components() {
     assert!(complete(&["bench", "quick"], "2").contains("quickstart"));
     assert!(complete(&["run", "methods/bs"], "2").contains("methods/bspml"));
     assert!(complete(&["probe", "loss", "proxy"], "3").contains("proxy_anchor"));
+}
+
+#[test]
+fn zsh_completes_when_it_loads_the_script() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.curricle(["completions", "zsh"]).assert().success().stdout_text();
+    // Without this, the first completion of a shell finds nothing.
+    assert!(
+        script.ends_with("[[ $funcstack[1] != _curricle ]] || _clap_dynamic_completer_curricle \"$@\"\n"),
+        "{script}"
+    );
 }
 
 #[test]

@@ -79,6 +79,7 @@ fn invalid_headers_and_records_are_refused() {
         ("SCHEMA_FAILS", ["loss `raw`", "no schema today"]),
         ("SCHEMA_LENGTH", ["loss `raw`", "its settings schema has a length of 18446744073709551615"]),
         ("SCHEMA_KEYWORD", ["loss `raw`", "uses `not`, which is not checked"]),
+        ("SCHEMA_NAME", ["loss `raw`", "with a setting `name`, which recipes could not set"]),
     ] {
         refused(&sandbox, &raw(fault), &words);
     }
@@ -142,6 +143,7 @@ fn a_c_library_that_returns_nothing_is_an_error() {
         ("TENSOR_DIMENSIONS", 2, "the shape of tensor `huge` has a length of 18446744073709551615"),
         ("TENSOR_TYPE", 2, "declared tensor `huge` with the unknown type 99"),
         ("BORROWED", 1, "returned a borrowed tensor as the loss"),
+        ("CHDIR_IN_DESTROY", 1, "was destroyed, it changed the working directory and did not restore it"),
         ("LOGS_BORROWED", 1, "returned a borrowed tensor as the logged scalar `borrowed`"),
         ("LOG_LENGTH", 1, "the name of a logged scalar has a length of 18446744073709551615"),
         ("ERROR_LENGTH", 1, "an endless path"),
@@ -159,7 +161,8 @@ fn a_library_that_ends_the_process_is_named() {
     for (fault, words) in [
         ("EXIT_WHEN_LOADED", "plugin `libraw-EXIT_WHEN_LOADED.so` ended the process"),
         ("EXIT_IN_VISIT", "plugin `libraw-EXIT_IN_VISIT.so` ended the process"),
-        ("EXIT_IN_DESTROY", "a plugin ended the process"),
+        ("EXIT_IN_DESTROY", "loss `raw` ended the process"),
+        ("QUICK_EXIT", "loss `raw` ended the process"),
     ] {
         let assert = run(&sandbox, &raw(fault), &recipe("name = \"raw\"", SAMPLER, WEIGHTS));
         fails_with(&assert, 1, &[words]);
@@ -186,8 +189,8 @@ fn misbehaving_losses_end_the_run_with_an_error() {
         ("nan", 1, "not finite in epoch 1, step 1"),
         ("no gradient", 1, "detached from the embeddings"),
         ("undeclared", 1, "tensor `nothing` was used but not declared"),
-        ("negative shape", 1, "tensor `t`"),
-        ("twice", 1, "tensor `t`"),
+        ("negative shape", 2, "tensor `t`"),
+        ("twice", 2, "tensor `t`"),
     ] {
         let loss = format!("name = \"hostile_loss\"\nfault = \"{fault}\"");
         let assert = run(&sandbox, &library, &recipe(&loss, SAMPLER, WEIGHTS));

@@ -39,6 +39,8 @@ embeddings = numpy.array([[1, 0.0], [1, 0.1], [0.0, 1], [0.1, 1], [1, 0.05]], dt
 labels = numpy.array([0, 0, 1, 1, 1])
 found = curricle.evaluate(embeddings, labels, recall=[1, 2], cluster=False, device="cpu")
 assert (found["recall@1"], found["queries"], found["classes"]) == (0.4, 5, 2), found
+columns = numpy.asfortranarray(embeddings.astype(">f4"))
+assert curricle.evaluate(columns, labels, recall=[1, 2], cluster=False, device="cpu") == found
 assert curricle.evaluate(embeddings.tolist(), labels.tolist(), recall=[1, 2], cluster=False, device="cpu") == found
 try:
     curricle.evaluate(embeddings, labels[:4])
@@ -47,6 +49,19 @@ except ValueError as error:
     assert "\n" not in str(error), error
 else:
     raise AssertionError("labels of the wrong length were accepted")
+try:
+    curricle.evaluate(embeddings, labels, recall=[0])
+except ValueError as error:
+    assert str(error).startswith("invalid value '0' for '--recall") and "\n" not in str(error), error
+else:
+    raise AssertionError("Recall@0 was accepted")
+for name, wrong in {"embeddings": [["a"]] * 5, "labels": list("aabbb"), "query": ["yes", "no", "no", "no", "no"]}.items():
+    try:
+        curricle.evaluate(**{"embeddings": embeddings, "labels": labels, name: wrong})
+    except ValueError as error:
+        assert str(error).startswith(f"`{name}` has the type `<U"), error
+    else:
+        raise AssertionError(f"{name} as text was accepted")
 
 # Losses in Python run in the interpreter that the wheel is installed in.
 assert curricle._program.environment()["CURRICLE_PYTHON"] == sys.executable

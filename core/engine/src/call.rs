@@ -13,10 +13,13 @@ pub(crate) fn call<T>(running: Running, lent: &[(&str, &Tensor)], work: impl FnO
     let result = guard(work);
     let changed = surroundings.restore();
     drop(running);
-    let value = result?;
-    if let Some(what) = changed {
-        return Err(Error::other(format!("changed {what} and did not restore it")));
-    }
+    let value = match (result, changed.map(|what| format!("changed {what} and did not restore it"))) {
+        (Ok(value), None) => value,
+        (Ok(_), Some(change)) => return Err(Error::other(change)),
+        (Err(error @ Error::Setting { .. }), _) | (Err(error), None) => return Err(error),
+        // The change may be the cause, as that of gradient mode is of a loss without gradient.
+        (Err(error), Some(change)) => return Err(Error::other(format!("{error}; it also {change}"))),
+    };
     for ((name, input), before) in lent.iter().zip(before) {
         if state(input)? != before {
             return Err(Error::other(format!("changed its input `{name}` in place; it must change a copy instead")));
@@ -54,6 +57,16 @@ mod tests {
             let message = try_call(&[("x", &x)], || Ok(change(x.shallow_clone()))).unwrap_err().to_string();
             assert!(message.starts_with("changed its input `x` in place"), "{message}");
         }
+    }
+
+    #[test]
+    fn an_error_does_not_hide_a_mode_left_behind() {
+        let message = try_call(&[], || {
+            std::mem::forget(tch::no_grad_guard());
+            Err::<(), _>(Error::other("returned a scalar without a gradient"))
+        });
+        let expected = "returned a scalar without a gradient; it also changed gradient mode and did not restore it";
+        assert_eq!(message.unwrap_err().to_string(), expected);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! The last words of a process that a component ends: which component was running.
 //!
-//! A component, or the library it is in, can call `exit` or `abort`, or crash. Nothing in Rust is told of that, so an exit function and signal
-//! handlers write the component's name to standard error and to the run's `error.txt`. They may use no lock and no
-//! heap: the name is in static memory, and the path was made before.
+//! A component, or the library it is in, can call `exit` or `abort`, or crash. Nothing in Rust is told of that, so exit
+//! functions and signal handlers write the component's name to standard error and to the run's `error.txt`. They may use
+//! no lock and no heap: the name is in static memory, and the path was made before.
 
 use curricle_sdk::ComponentKind;
-use curricle_sdk::abi::host::is_calling;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -84,9 +83,17 @@ pub(crate) fn write_to(path: &Path) {
     FILE.store(path, Relaxed);
 }
 
+unsafe extern "C" {
+    /// C11's `atexit` for `quick_exit`.
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
+}
+
 fn install() -> Vec<libc::sigaction> {
     // SAFETY: the function has the demanded signature and lives as long as the process.
-    unsafe { libc::atexit(at_exit) };
+    unsafe {
+        libc::atexit(at_exit);
+        at_quick_exit(at_exit);
+    }
     let replace = |signal| {
         // SAFETY: the structures are plain data, and the handler calls only functions that are allowed in one. It
         // uses the alternative stack that Rust sets up for its threads.
@@ -133,9 +140,8 @@ fn say(what: &str) -> bool {
     for (to, from) in noted.iter_mut().zip(&NAME) {
         *to = from.load(Relaxed);
     }
+    // Taken, so that what follows, such as the report of a stack overflow, does not say it again.
     let name = match LENGTH.swap(0, Relaxed) {
-        // Not noted by name, e.g. while an instance is destroyed.
-        0 if is_calling() => b"a plugin",
         0 => return false,
         length => &noted[..length],
     };

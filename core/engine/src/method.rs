@@ -1,22 +1,20 @@
 //! The components that a recipe names, created from their settings.
 
-use crate::call::call;
-use crate::last_words::running;
+use crate::held::Held;
 use crate::registry::Registry;
 use curricle_recipe::Recipe;
 use curricle_sdk::{ComponentKind, Error, Loss, Sampler, WeightScheme};
 use std::fmt;
-use std::sync::Arc;
 
 /// Loss, sampler and weight scheme of a recipe.
 #[derive(Clone)]
 pub struct Method {
     /// The loss function.
-    pub loss: Arc<dyn Loss>,
+    pub loss: Held<dyn Loss>,
     /// The batch sampler.
-    pub sampler: Arc<dyn Sampler>,
+    pub sampler: Held<dyn Sampler>,
     /// The weight scheme.
-    pub weights: Arc<dyn WeightScheme>,
+    pub weights: Held<dyn WeightScheme>,
 }
 
 /// A component that refused its settings.
@@ -39,21 +37,16 @@ impl Method {
         };
         let Recipe { loss, sampler, weights, .. } = recipe;
         let made = (
-            call(running(ComponentKind::Loss, &loss.name), &[], || registry.loss(&loss.name, &loss.settings))
-                .map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
-            call(running(ComponentKind::Sampler, &sampler.name), &[], || {
-                registry.sampler(&sampler.name, &sampler.settings)
-            })
-            .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
-            call(running(ComponentKind::Weights, &weights.name), &[], || {
-                registry.weights(&weights.name, &weights.settings)
-            })
-            .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
+            registry.loss(&loss.name, &loss.settings).map_err(|e| refuse(ComponentKind::Loss, &loss.name, e)),
+            registry
+                .sampler(&sampler.name, &sampler.settings)
+                .map_err(|e| refuse(ComponentKind::Sampler, &sampler.name, e)),
+            registry
+                .weights(&weights.name, &weights.settings)
+                .map_err(|e| refuse(ComponentKind::Weights, &weights.name, e)),
         );
         match made {
-            (Ok(loss), Ok(sampler), Ok(weights)) => {
-                Ok(Self { loss: loss.into(), sampler: sampler.into(), weights: weights.into() })
-            }
+            (Ok(loss), Ok(sampler), Ok(weights)) => Ok(Self { loss, sampler, weights }),
             _ => Err(refused),
         }
     }

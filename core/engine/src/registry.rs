@@ -1,8 +1,9 @@
 //! The registry of built-in and plugin components.
 
+use crate::held::Held;
 use crate::plugin::{self, Plugin};
 use curricle_recipe::{ComponentSchema, Refusal};
-use curricle_sdk::{Component, ComponentKind, Error, Loss, Result, Sampler, WeightScheme, registered};
+use curricle_sdk::{Component, ComponentKind, Error, Factory, Loss, Result, Sampler, WeightScheme, registered};
 use serde_json::Value;
 use std::fmt;
 use std::path::Path;
@@ -129,22 +130,25 @@ impl Registry {
     }
 
     /// Creates a loss from settings.
-    pub fn loss(&self, name: &str, settings: &Value) -> Result<Box<dyn Loss>> {
-        self.known(ComponentKind::Loss, name)?.component.factory.loss(settings)
+    pub fn loss(&self, name: &str, settings: &Value) -> Result<Held<dyn Loss>> {
+        let factory = self.factory(ComponentKind::Loss, name)?;
+        Held::create(ComponentKind::Loss, name, || factory.loss(settings))
     }
 
     /// Creates a sampler from settings.
-    pub fn sampler(&self, name: &str, settings: &Value) -> Result<Box<dyn Sampler>> {
-        self.known(ComponentKind::Sampler, name)?.component.factory.sampler(settings)
+    pub fn sampler(&self, name: &str, settings: &Value) -> Result<Held<dyn Sampler>> {
+        let factory = self.factory(ComponentKind::Sampler, name)?;
+        Held::create(ComponentKind::Sampler, name, || factory.sampler(settings))
     }
 
     /// Creates a weight scheme from settings.
-    pub fn weights(&self, name: &str, settings: &Value) -> Result<Box<dyn WeightScheme>> {
-        self.known(ComponentKind::Weights, name)?.component.factory.weights(settings)
+    pub fn weights(&self, name: &str, settings: &Value) -> Result<Held<dyn WeightScheme>> {
+        let factory = self.factory(ComponentKind::Weights, name)?;
+        Held::create(ComponentKind::Weights, name, || factory.weights(settings))
     }
 
-    fn known(&self, kind: ComponentKind, name: &str) -> Result<&RegisteredComponent> {
-        self.find(kind, name).ok_or_else(|| {
+    fn factory(&self, kind: ComponentKind, name: &str) -> Result<&'static dyn Factory> {
+        self.find(kind, name).map(|entry| entry.component.factory).ok_or_else(|| {
             let names: Vec<_> = self.of_kind(kind).map(|e| e.component.name).collect();
             Error::other(format!("there is no {kind} with this name; available: `{}`", names.join("`, `")))
         })

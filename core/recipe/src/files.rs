@@ -122,7 +122,16 @@ impl Loader {
                 std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_string(),
                 kind => kind.to_string(),
             };
-            Problem::new(named_at, format!("cannot read the recipe `{shown}`: {reason}"))
+            let problem = Problem::new(named_at, format!("cannot read the recipe `{shown}`: {reason}"));
+            match error.kind() {
+                std::io::ErrorKind::IsADirectory => {
+                    problem.help(format!("`curricle init --images {shown}` writes a recipe for a folder of images"))
+                }
+                std::io::ErrorKind::PermissionDenied => {
+                    problem.help("check the permissions of the file and its folder")
+                }
+                _ => problem,
+            }
         };
         let path = if named_at.place().is_some() { "extends" } else { "" };
         self.problems.push(problem.at(path));

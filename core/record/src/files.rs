@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 /// Writes a file atomically: a reader, also after a crash, sees all of it or nothing.
@@ -19,7 +19,7 @@ pub(crate) fn write_with<E: From<Error>>(
 ) -> Result<(), E> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = || Error::file("write", path);
-    let mut temporary = builder().tempfile_in(folder).map_err(failed())?;
+    let mut temporary = builder().tempfile_in(folder).map_err(|e| failed()(without_path(e)))?;
     let mut file = BufWriter::new(temporary.as_file_mut());
     fill(&mut file)?;
     file.flush().map_err(failed())?;
@@ -27,6 +27,18 @@ pub(crate) fn write_with<E: From<Error>>(
     temporary.as_file().sync_all().map_err(failed())?;
     temporary.persist(path).map_err(|e| failed()(e.error))?;
     Ok(())
+}
+
+/// The error without the path of the temporary file, which tells users nothing.
+fn without_path(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        kind @ (ErrorKind::PermissionDenied
+        | ErrorKind::NotFound
+        | ErrorKind::StorageFull
+        | ErrorKind::ReadOnlyFilesystem
+        | ErrorKind::NotADirectory) => kind.into(),
+        _ => error,
+    }
 }
 
 /// How the names of temporary files begin.
@@ -81,6 +93,14 @@ mod tests {
         assert!(message.contains("cannot write") && message.contains("disk full"), "{message}");
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_error_names_the_file_but_not_the_temporary_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/result.json");
+        let message = write(&path, b"text").unwrap_err().to_string();
+        assert!(message.contains("missing/result.json") && !message.contains(".writing-"), "{message}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl SampleTable {
 
     /// An error about the contents of this file.
     pub fn wrong(&self, message: String) -> Error {
-        Error::format(&self.file, message)
+        Error::format(&self.file, format!("{message}; if the file was changed or damaged, use `curricle run --force`"))
     }
 
     /// A column as text.

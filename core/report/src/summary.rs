@@ -238,6 +238,25 @@ fn correct(measure: &Measure, rows: &mut [SummaryRow]) {
     }
 }
 
+/// Rows whose missing runs are named one by one.
+const NAMED: usize = 3;
+
+/// Which runs are missing: for each row, or in one sentence if there are many.
+fn missing_runs(summary: &Summary) -> Vec<String> {
+    let rows: Vec<_> = summary.rows.iter().filter(|row| row.missing > 0).collect();
+    if rows.len() > NAMED {
+        let runs: usize = rows.iter().map(|row| row.missing).sum();
+        let means = rows.len();
+        return vec![format!("{runs} runs are missing, so that {means} means are of fewer seeds than planned")];
+    }
+    let one = |row: &&SummaryRow| {
+        let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));
+        let runs = if row.missing == 1 { "1 run is".into() } else { format!("{} runs are", row.missing) };
+        format!("{runs} missing for `{}`{case} and not included in its mean", row.method)
+    };
+    rows.iter().map(one).collect()
+}
+
 /// A property that may differ between runs.
 type Fact = fn(&ReportedRun) -> Option<String>;
 
@@ -259,11 +278,7 @@ fn caveats(comparison: &Comparison, summary: &Summary) -> Vec<String> {
         let values = values.collect::<Vec<_>>().join(", ");
         caveats.push(format!("the cases also differ in `{}`: {values}", difference.setting));
     }
-    for row in summary.rows.iter().filter(|row| row.missing > 0) {
-        let case = row.case.as_ref().map_or_else(String::new, |case| format!(" in case `{case}`"));
-        let runs = if row.missing == 1 { "1 run is".into() } else { format!("{} runs are", row.missing) };
-        caveats.push(format!("{runs} missing for `{}`{case} and not included in its mean", row.method));
-    }
+    caveats.extend(missing_runs(summary));
     let seeds = summary.rows.iter().filter(|row| row.trained).map(|row| row.seeds.len());
     if seeds.clone().max() == Some(1) {
         caveats.push("one seed each: differences may be chance".into());

@@ -105,7 +105,7 @@ fn of_case(case: &str, comparison: &Comparison, summary: &Summary) -> ReportTabl
         let runs = row.seeds.len();
         cells.push(match row.missing {
             0 => Cell::number(runs.to_string()),
-            missing => Cell::text(format!("{runs} ({missing} missing)")),
+            missing => Cell::text(format!("{runs} of {}", runs + missing)),
         });
         cells
     };
@@ -127,7 +127,10 @@ struct Column {
 /// The main metric with interval, gain, test and published value, then the others.
 fn columns(rows: &[&SummaryRow], summary: &Summary) -> Vec<Column> {
     let mut columns = Vec::new();
-    for (index, measure) in summary.metrics.iter().enumerate() {
+    // Without noise there is no AUROC, for example; the main metric is always there.
+    let known = |measure: &&Measure| rows.iter().any(|row| row.values.contains_key(&measure.name));
+    let (main, others) = summary.metrics.split_at(summary.metrics.len().min(1));
+    for (index, measure) in main.iter().chain(others.iter().filter(known)).enumerate() {
         let mut add = |title: &str, cell: fn(&Measure, &MetricValue) -> Option<Cell>| {
             columns.push(Column { title: title.into(), measure: measure.clone(), cell });
         };

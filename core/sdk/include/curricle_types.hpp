@@ -6,6 +6,7 @@
 #include "curricle_settings.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/api/include/torch/version.h>
 
 #include <algorithm>
@@ -171,15 +172,18 @@ public:
   explicit Log(const curricle_log *log) : log(read(log)) {}
   // A one-element tensor; `value` is called only on steps that are logged.
   template <class F> void scalar(std::string_view name, F value) {
-    if (log.enabled && log.scalar) log.scalar(log.context, str(name), new at::Tensor(value().detach()));
+    if (log.enabled && log.scalar) log.scalar(log.context, str(name), handle(value()));
   }
   // One number per row of the batch, [B]. The last one of each sample becomes a column of samples.csv.
   void per_sample(std::string_view name, const at::Tensor &values) {
-    if (log.per_sample) log.per_sample(log.context, str(name), new at::Tensor(values.detach()));
+    if (log.per_sample) log.per_sample(log.context, str(name), handle(values));
   }
 
 private:
   curricle_log log;
+
+  // An undefined tensor crosses as it is: curricle's error says under which name it was logged.
+  static at::Tensor *handle(const at::Tensor &value) { return new at::Tensor(value.defined() ? value.detach() : value); }
 };
 
 struct Epoch {

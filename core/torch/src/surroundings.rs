@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// What the numbers of `surroundings.cpp` are, in its order.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "gradient mode",
     "autocast on the CPU",
     "autocast on CUDA",
@@ -11,6 +11,8 @@ const NAMES: [&str; 7] = [
     "the rounding mode",
     "the default floating-point type",
     "the deterministic mode",
+    "the flushing of denormal numbers",
+    "anomaly detection",
 ];
 
 unsafe extern "C" {
@@ -18,7 +20,7 @@ unsafe extern "C" {
     fn curricle_restore_surroundings(values: *const i32);
 }
 
-/// The surroundings of a call: gradient mode, autocast, threads, rounding and the working directory.
+/// The surroundings of a call: gradient mode, autocast, threads, rounding and the like, and the working directory.
 #[derive(Debug)]
 pub struct Surroundings {
     values: [i32; NAMES.len()],

@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Own images, listed in a CSV file of `path,label` or `path,label,split`.
     #[arg(long, value_name = "FILE", value_parser = super::existing, group = "own")]
     csv: Option<PathBuf>,
+    /// Folder that the paths in the CSV file are relative to [default: the folder of the file].
+    #[arg(long, value_name = "FOLDER", value_parser = super::existing, requires = "csv")]
+    root: Option<PathBuf>,
     /// Own features, in a safetensors file with `features` and `labels`.
     #[arg(long, value_name = "FILE", value_parser = super::existing, group = "own")]
     features: Option<PathBuf>,
@@ -77,18 +80,27 @@ impl Args {
             (.., Some(path)) => ("features", path),
             _ => return Ok(None),
         };
-        let split = SplitRecipe::default();
-        let recipe = match source {
+        let recipe = |split| match source {
             "folder" => DataRecipe::Folder(FolderRecipe { path: path.clone(), split }),
-            "csv" => DataRecipe::Csv(CsvRecipe { path: path.clone(), root: None, split }),
+            "csv" => DataRecipe::Csv(CsvRecipe { path: path.clone(), root: self.root.clone(), split }),
             _ => DataRecipe::Features(FeaturesRecipe { path: path.clone() }),
         };
-        let survey = data::survey(&recipe)?;
-        // Paths in a recipe are relative to it.
-        let path = match self.folder == Path::new(".") {
-            true => path.clone(),
-            false => fs_err::canonicalize(path).map_err(Error::file("find", path))?,
-        };
-        Ok(Some((OwnData { source, path }, survey)))
+        let mut split = SplitRecipe::Classes;
+        let mut survey = data::survey(&recipe(split))?;
+        // A single class cannot train, so none can be left for testing.
+        if survey.splits[0].classes < 2 {
+            split = SplitRecipe::None;
+            survey = data::survey(&recipe(split))?;
+        }
+        let root = self.root.as_deref().map(|root| self.seen_from_recipe(root)).transpose()?;
+        Ok(Some((OwnData { source, path: self.seen_from_recipe(path)?, root, split }, survey)))
+    }
+
+    /// Paths in a recipe are relative to it.
+    fn seen_from_recipe(&self, path: &Path) -> Result<PathBuf> {
+        match self.folder == Path::new(".") {
+            true => Ok(path.to_path_buf()),
+            false => fs_err::canonicalize(path).map_err(Error::file("find", path)),
+        }
     }
 }

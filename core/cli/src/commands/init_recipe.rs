@@ -2,7 +2,8 @@
 
 use crate::output;
 use curricle_engine::data::{ImageSurvey, Survey};
-use std::path::PathBuf;
+use curricle_recipe::SplitRecipe;
+use std::path::{Path, PathBuf};
 
 /// Data of the user.
 pub(super) struct OwnData {
@@ -10,7 +11,30 @@ pub(super) struct OwnData {
     pub source: &'static str,
     /// `data.path`, as seen from the recipe.
     pub path: PathBuf,
+    /// `data.root` of a CSV file, as seen from the recipe.
+    pub root: Option<PathBuf>,
+    /// `data.split`.
+    pub split: SplitRecipe,
 }
+
+impl OwnData {
+    /// The table `[data]`.
+    fn table(&self) -> String {
+        let quoted = |path: &Path| toml::Value::String(path.display().to_string());
+        let mut table = format!("[data]\nsource = \"{}\"\npath = {}\n", self.source, quoted(&self.path));
+        if let Some(root) = &self.root {
+            table += &format!("root = {}\n", quoted(root));
+        }
+        if self.split == SplitRecipe::None {
+            table += "split = \"none\"          # too few classes to keep some for testing: the training samples are \
+                      evaluated\n";
+        }
+        table
+    }
+}
+
+/// More test classes than this take minutes to cluster on a CPU, because k-means looks for as many clusters.
+const MANY_CLASSES: usize = 2000;
 
 /// The recipe for the built-in data set.
 pub(super) const BUILT_IN_DATA: &str = r#"#:schema recipes/schema.json
@@ -38,20 +62,21 @@ epochs = 10
 
 /// A recipe that fits own data.
 pub(super) fn for_own_data(own: &OwnData, survey: &Survey) -> String {
-    let OwnData { source, path } = own;
-    let path = toml::Value::String(path.display().to_string());
     let train = &survey.splits[0];
     let (classes, per_class) = (train.classes.clamp(2, 16), train.smallest_class.clamp(2, 4));
     let network = survey.images.map_or_else(|| FEATURES.to_string(), network);
+    let many = survey.splits[1..].iter().any(|split| split.classes > MANY_CLASSES);
+    let cluster = if many { NO_CLUSTERING } else { "" };
     let size = if survey.images.is_some() { 128 } else { 64 };
     format!(
         "#:schema recipes/schema.json\n# {found}.\n\
          # Labels are used as they are: no label noise is injected.\n\n\
-         [data]\nsource = \"{source}\"\npath = {path}\n\n{network}\n\
+         {data}\n{network}\n\
          [embedding]\nsize = {size}\n\n\
          [sampler]               # each batch: `classes` classes with `per_class` samples each\n\
-         name = \"pk\"\nclasses = {classes}\nper_class = {per_class}\n\n{REST}",
-        found = found(survey)
+         name = \"pk\"\nclasses = {classes}\nper_class = {per_class}\n\n{TRAINING}{cluster}{SWEEP}",
+        found = found(survey),
+        data = own.table()
     )
 }
 
@@ -111,7 +136,7 @@ name = \"mobilenet_v2\"
 # frozen_norm = true
 ";
 
-const REST: &str = "\
+const TRAINING: &str = "\
 [loss]
 name = \"ms\"             # `curricle list loss`
 
@@ -130,7 +155,13 @@ epochs = 20
 
 [eval]
 every = 5
+";
 
+const NO_CLUSTERING: &str = "\
+cluster = \"never\"       # \"ends\" also computes NMI and AMI, which takes minutes for so many classes
+";
+
+const SWEEP: &str = "
 # To compare methods on the same data, remove the `#` and use `curricle bench recipe.toml`:
 # [sweep]
 # methods = [\"recipes/methods/ms.toml\", \"recipes/methods/proxy_anchor.toml\", \"recipes/methods/bspml.toml\"]
@@ -150,7 +181,8 @@ mod tests {
 
     #[test]
     fn the_recipe_fits_the_data() {
-        let own = OwnData { source: "folder", path: "my \"best\" photos".into() };
+        let path = "my \"best\" photos".into();
+        let own = OwnData { source: "folder", path, root: None, split: SplitRecipe::Classes };
         for (side, backbone, size) in
             [(28, "conv4", 32), (64, "conv4", 64), (128, "mobilenet_v2", 128), (640, "mobilenet_v2", 224)]
         {
@@ -167,6 +199,18 @@ mod tests {
         let recipe: toml::Table = text.parse().unwrap();
         assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(16));
         assert!(recipe.get("images").is_none());
+    }
+
+    #[test]
+    fn few_and_many_classes_are_no_trouble() {
+        let own = |split| OwnData { source: "csv", path: "list.csv".into(), root: Some("images".into()), split };
+        let table =
+            |split, classes| -> toml::Table { for_own_data(&own(split), &survey(None, classes, 2)).parse().unwrap() };
+        let few = table(SplitRecipe::None, 2);
+        assert_eq!((few["data"]["split"].as_str(), few["data"]["root"].as_str()), (Some("none"), Some("images")));
+        assert!(few["eval"].get("cluster").is_none());
+        let many = table(SplitRecipe::Classes, 10_000);
+        assert_eq!((many["data"].get("split"), many["eval"]["cluster"].as_str()), (None, Some("never")));
     }
 
     #[test]

@@ -62,16 +62,6 @@ impl Discriminant {
         Ok(Self { points, means, variances, labels, sizes, freedom })
     }
 
-    /// Number of samples.
-    pub(super) fn len(&self) -> i64 {
-        self.points.size()[0]
-    }
-
-    /// Number of classes.
-    pub(super) fn classes(&self) -> i64 {
-        self.means.size()[0]
-    }
-
     /// The labels of these samples.
     pub(super) fn labels(&self, samples: &Tensor) -> Tensor {
         self.labels.index_select(0, samples)

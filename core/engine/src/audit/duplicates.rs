@@ -1,20 +1,13 @@
 //! Near-duplicates: samples that are far closer to each other than samples usually are.
 //!
 //! Two samples are near-duplicates if their distance is at most a given share of the median distance of a
-//! sample to its nearest neighbour. The scale comes from the data, so that the same share suits any network.
-//! Features are centred first, because those of a network mostly point the same way.
+//! sample to its nearest neighbour.
 
-use crate::Result;
-use curricle_eval as eval;
+use super::nearest::{Nearest, ROUNDING, distance};
 use serde::Serialize;
-use tch::{Kind, Tensor};
 
 /// Neighbours considered for each sample.
 const NEIGHBOURS: usize = 10;
-/// Distances of unit vectors below this are rounding errors of f32.
-const ROUNDING: f64 = 1e-3;
-/// A constant coordinate, so that a sample at the mean has a direction; well above the rounding errors of the mean.
-const CONSTANT: f64 = 1e-3;
 
 /// What the two samples of a pair have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -54,27 +47,13 @@ pub struct DuplicatePair {
 
 /// Finds the pairs of training samples, and of a training and a test sample, by kind and then by distance.
 /// `within` is the greatest distance as a share of the median distance to the nearest neighbour.
-pub(super) fn find(train: &Tensor, test: Option<&Tensor>, labels: &[i64], within: f64) -> Result<Vec<DuplicatePair>> {
-    if labels.len() < 2 {
-        return Ok(Vec::new());
-    }
-    let _no_grad = tch::no_grad_guard();
-    let both = match test {
-        Some(test) => Tensor::f_cat(&[train, test], 0).map_err(curricle_sdk::Error::from),
-        None => Ok(train.shallow_clone()),
-    };
-    let points = both.and_then(|both| centred(&both));
-    let points = points.map_err(|source| crate::Error::Torch { during: "comparing features", source })?;
-    let queries: Vec<usize> = (0..labels.len()).collect();
-    let found = eval::neighbours(&points, None, &queries, NEIGHBOURS)?;
-    let distance = |similarity: f32| (2.0 - 2.0 * f64::from(similarity)).max(0.0).sqrt();
-    let mut nearest: Vec<f64> = found.iter().filter_map(|found| Some(distance(found.first()?.1))).collect();
-    let unit = super::median(&mut nearest).max(ROUNDING);
-    let limit = (within * unit).max(ROUNDING);
+pub(super) fn find(nearest: &Nearest, labels: &[i64], within: f64) -> Vec<DuplicatePair> {
+    let limit = (within * nearest.unit).max(ROUNDING);
     let mut pairs = Vec::new();
-    for (first, found) in found.iter().enumerate() {
-        for &(other, similarity) in found.iter().take_while(|(_, similarity)| distance(*similarity) <= limit) {
-            let distance = distance(similarity) / unit;
+    for (first, found) in nearest.found.iter().enumerate() {
+        let near = found.iter().take(NEIGHBOURS).take_while(|(_, similarity)| distance(*similarity) <= limit);
+        for &(other, similarity) in near {
+            let distance = distance(similarity) / nearest.unit;
             let pair = match other.checked_sub(labels.len()) {
                 Some(second) => DuplicatePair { first, second, kind: DuplicateKind::TrainAndTest, distance },
                 None => {
@@ -91,20 +70,17 @@ pub(super) fn find(train: &Tensor, test: Option<&Tensor>, labels: &[i64], within
     pairs.sort_by_key(key);
     pairs.dedup_by(|a, b| key(a) == key(b));
     pairs.sort_by(|a, b| a.kind.cmp(&b.kind).then(a.distance.total_cmp(&b.distance)).then(key(a).cmp(&key(b))));
-    Ok(pairs)
-}
-
-fn centred(features: &Tensor) -> curricle_sdk::Result<Tensor> {
-    let x = super::unit(&features.to_kind(Kind::Float));
-    let x = &x - x.mean_dim([0i64].as_slice(), true, Kind::Float);
-    let constant = Tensor::full([x.size()[0], 1], CONSTANT, (Kind::Float, x.device()));
-    Ok(Tensor::f_cat(&[x, constant], 1)?)
+    pairs
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tch::Device;
+    use tch::{Device, Kind, Tensor};
+
+    fn pairs_of(train: &Tensor, test: Option<&Tensor>, labels: &[i64]) -> Vec<DuplicatePair> {
+        find(&Nearest::search(train, test).unwrap(), labels, 0.4)
+    }
 
     fn random(rows: i64, seed: i64) -> Tensor {
         curricle_torch::seed(seed).unwrap();
@@ -119,7 +95,7 @@ mod tests {
         let test = Tensor::cat(&[random(10, 2), nearly(2).unsqueeze(0)], 0);
         let mut labels: Vec<i64> = (0..60).map(|row| row % 3).collect();
         labels.extend([0, 2]);
-        let pairs = find(&train, Some(&test), &labels, 0.4).unwrap();
+        let pairs = pairs_of(&train, Some(&test), &labels);
         let found: Vec<_> = pairs.iter().map(|pair| (pair.first, pair.second, pair.kind)).collect();
         let expected = [
             (1, 61, DuplicateKind::OtherClass),
@@ -128,13 +104,13 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert!(pairs[0].distance < 0.01 && pairs[2].distance > 0.0, "{pairs:?}");
-        assert!(find(&train, None, &labels, 0.4).unwrap().iter().all(|pair| pair.kind != DuplicateKind::TrainAndTest));
+        assert!(pairs_of(&train, None, &labels).iter().all(|pair| pair.kind != DuplicateKind::TrainAndTest));
     }
 
     #[test]
     fn copies_are_found_even_if_all_samples_are_copies() {
         let x = random(1, 3).expand([4, 16], false).contiguous();
-        let pairs = find(&x, None, &[0, 0, 1, 1], 0.4).unwrap();
+        let pairs = pairs_of(&x, None, &[0, 0, 1, 1]);
         assert_eq!(pairs.len(), 6);
     }
 }

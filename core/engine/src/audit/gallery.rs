@@ -4,8 +4,8 @@
 //! lets a person decide about each suspect (`deciding`); without JavaScript, the rest of the page is the same.
 
 use super::findings::Findings;
+use super::thumbnails::{data_uri, thumbnails};
 use super::{Audit, Evidence, deciding};
-use crate::data::{Inputs, Layout};
 use crate::track::rgb_image::RgbImage;
 use crate::{Error, Result};
 use curricle_record::files;
@@ -108,6 +108,7 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
     let known = audit.known.as_ref().map(|known| {
         known.described().into_iter().map(|(name, value)| (name, format!("{value:.3}"))).collect::<Vec<_>>()
     });
+    let findings = Findings::of(audit)?;
     let mut environment = Environment::new();
     let failed = |e: minijinja::Error| Error::encode("the gallery")(format!("{e:#}"));
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
@@ -125,7 +126,6 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         "samples": audit.ranked.len(),
         "class_count": audit.class_names.len(),
         "suspects": suspects.len(),
-        "share": format!("{:.1}", 100.0 * suspects.len() as f64 / audit.ranked.len().max(1) as f64),
         "shown": shown.len(),
         "images": images.is_some(),
         "strips": strips.values().collect::<Vec<_>>(),
@@ -135,7 +135,9 @@ fn page(audit: &Audit, limit: usize) -> Result<String> {
         "more_mix_ups": mix_ups.len().saturating_sub(ROWS),
         "mix_ups": &mix_ups[..mix_ups.len().min(ROWS)],
         "known": known,
-        "findings": Findings::of(audit),
+        "asked": audit.asked.is_some(),
+        "to_decide": !shown.is_empty() || findings.has_samples(),
+        "findings": findings,
     });
     template.render(Serde(view)).map_err(failed)
 }
@@ -210,25 +212,4 @@ fn strips(audit: &Audit, shown: &[Evidence]) -> Result<BTreeMap<i64, Strip>> {
 
 fn rows(evidence: &[Evidence]) -> Vec<usize> {
     evidence.iter().map(|e| e.row).collect()
-}
-
-/// Thumbnails of these samples, or `None` if the data set has no images.
-fn thumbnails(inputs: &Inputs, rows: &[usize], side: usize) -> Result<Option<Vec<RgbImage>>> {
-    if matches!(inputs.layout(), Layout::Features { .. }) {
-        return Ok(None);
-    }
-    if rows.is_empty() {
-        return Ok(Some(Vec::new()));
-    }
-    let Some(images) = inputs.thumbnails(rows, inputs.thumbnail_side(side as i64))? else { return Ok(None) };
-    // Small images are enlarged by integer factors, so that pixels stay sharp.
-    Ok(Some(RgbImage::from_batch(&images)?.iter().map(|image| image.scaled(side, side)).collect()))
-}
-
-/// An image as a data URI: PNG or JPEG, whichever is smaller.
-fn data_uri(image: &RgbImage) -> Result<String> {
-    use base64::Engine;
-    let (png, jpeg) = (image.to_png()?, image.to_jpeg()?);
-    let (kind, bytes) = if jpeg.len() < png.len() { ("jpeg", jpeg) } else { ("png", png) };
-    Ok(format!("data:image/{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes)))
 }

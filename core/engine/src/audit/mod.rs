@@ -1,8 +1,8 @@
 //! Finds samples that are probably mislabelled and proposes labels for them.
 //!
 //! A finished run provides embeddings and, from its weight scheme, a weight for every training sample.
-//! `discriminant` scores every sample for every class as if it had not been seen; `noise_model` turns the
-//! scores into the probability that a label is wrong and into their number; `evidence` ranks. `duplicates`
+//! `discriminant` and `nearest` score every sample for every class as if it had not been seen, `scores` adds the two
+//! up, and `noise_model` turns the scores into the probability that a label is wrong and into their number; `evidence` ranks. `duplicates`
 //! and `far` find near-duplicates and images that belong to no class. For a person to check, `weights` reads
 //! or computes the weights of the samples and `neighbours` lets the nearest trusted ones vote. The output is
 //! a CSV file (`table`), an HTML page (`gallery`) on which a person can decide (`deciding`, `decisions`), and
@@ -19,9 +19,12 @@ mod findings;
 mod gallery;
 mod known;
 mod means;
+mod nearest;
 mod neighbours;
 mod noise_model;
+mod scores;
 mod table;
+mod thumbnails;
 mod weights;
 
 pub use cleaned::{Cleaned, Policy, UnsureSuspects};
@@ -40,6 +43,7 @@ use crate::progress::{Bar, ProgressMode};
 use crate::run::FinishedRun;
 use crate::{Error, Result};
 use curricle_sdk::guard;
+use scores::ClassScores;
 use std::path::Path;
 use tch::{Kind, Tensor};
 
@@ -86,7 +90,9 @@ pub struct Audit {
     /// The audited run, for headings.
     pub title: String,
     split: Split,
-    test_paths: Vec<String>,
+    test: Option<Split>,
+    /// The number of suspects that was asked for, if any.
+    asked: Option<usize>,
 }
 
 impl Audit {
@@ -124,7 +130,7 @@ impl Audit {
             Some(test) => {
                 let inputs = guard(|| Ok(test.inputs.to_device(device)))
                     .map_err(|source| Error::Torch { during: "moving the test set", source })?;
-                Some((self::features(&model, &inputs, frozen, batch_size, options.progress)?, test.paths))
+                Some((self::features(&model, &inputs, frozen, batch_size, options.progress)?, test))
             }
             None => None,
         };
@@ -141,15 +147,15 @@ impl Audit {
         features: &Tensor,
         embeddings: &Tensor,
         weights: weights::AuditWeights,
-        test: Option<(Tensor, Vec<String>)>,
+        test: Option<(Tensor, Split)>,
         options: &AuditOptions,
         title: String,
     ) -> Result<Self> {
         let NoisySplit { split, flipped, samples } = training;
         let votes = neighbours::votes(embeddings, &split.labels, &weights.values, options.neighbours)?;
-        let (estimate, judgements) = judge(features, &split)?;
-        let duplicates =
-            duplicates::find(features, test.as_ref().map(|test| &test.0), &split.labels, options.duplicates_within)?;
+        let nearest = nearest::Nearest::search(features, test.as_ref().map(|test| &test.0))?;
+        let (estimate, judgements) = judge(features, &nearest, &split)?;
+        let duplicates = duplicates::find(&nearest, &split.labels, options.duplicates_within);
         let mut ranked = guard(|| {
             let means = means::Means::new(embeddings, &split.labels, &weights.values, split.class_names.len());
             evidence::collect(&split, &samples, &weights, &means, &votes, &judgements)
@@ -184,17 +190,19 @@ impl Audit {
             known,
             title,
             split,
-            test_paths: test.map(|test| test.1).unwrap_or_default(),
+            test: test.map(|test| test.1),
+            asked: options.suspects,
         })
     }
 
     /// The paths of the two samples of a pair.
     pub fn pair_paths(&self, pair: &DuplicatePair) -> (&str, &str) {
-        let second = match pair.kind {
-            DuplicateKind::TrainAndTest => &self.test_paths,
-            _ => &self.split.paths,
-        };
-        (&self.split.paths[pair.first], &second[pair.second])
+        (&self.split.paths[pair.first], &self.split_of_second(pair).paths[pair.second])
+    }
+
+    /// The split that has the second sample of a pair.
+    fn split_of_second(&self, pair: &DuplicatePair) -> &Split {
+        self.test.as_ref().filter(|_| pair.kind == DuplicateKind::TrainAndTest).unwrap_or(&self.split)
     }
 
     /// The labels of the two samples of a pair; test samples have none here.
@@ -284,7 +292,11 @@ fn features(
 }
 
 /// Fits the noise model, if at least two classes have samples and one of them has two.
-fn judge(features: &Tensor, split: &Split) -> Result<(Option<NoiseEstimate>, Vec<noise_model::Judgement>)> {
+fn judge(
+    features: &Tensor,
+    nearest: &nearest::Nearest,
+    split: &Split,
+) -> Result<(Option<NoiseEstimate>, Vec<noise_model::Judgement>)> {
     let sizes = split.class_sizes();
     if sizes.iter().filter(|size| **size > 0).count() < 2 || sizes.iter().all(|size| *size < 2) {
         let unknown =
@@ -293,7 +305,7 @@ fn judge(features: &Tensor, split: &Split) -> Result<(Option<NoiseEstimate>, Vec
     }
     let judged = guard(|| {
         let discriminant = discriminant::Discriminant::fit(features, &split.labels, split.class_names.len())?;
-        noise_model::judge(&discriminant, &sizes, &split.labels)
+        noise_model::judge(&ClassScores { discriminant: &discriminant, nearest, labels: &split.labels, sizes: &sizes })
     });
     let (estimate, judgements) = judged.map_err(|source| Error::Torch { during: "judging labels", source })?;
     Ok((Some(estimate), judgements))

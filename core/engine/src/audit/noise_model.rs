@@ -1,7 +1,8 @@
 //! How probable is it that a label is wrong?
 //!
-//! The scores of a sample for all classes become probabilities by a softmax with a temperature τ, which is
-//! fitted because scores are overconfident: `p = softmax(s/τ)`. A given label y is one of
+//! The scores of a sample for all classes are those of the discriminant plus β times the log densities of the classes
+//! among its nearest samples. They become probabilities by a softmax with a temperature τ, which is fitted because
+//! scores are overconfident: `p = softmax(s/τ)`. A given label y is one of
 //!
 //! - right: `p_y`;
 //! - wrong at random: the true class is z ≠ y and all other classes are equally likely, `(1 - p_y)/(C - 1)`;
@@ -10,15 +11,17 @@
 //!   choose among those that look alike.
 //!
 //! The shares of the three kinds maximise the likelihood of the given labels (expectation maximisation,
-//! which finds the only maximum), and so do τ and the shrinkage of the discriminant. Nothing is set from
+//! which finds the only maximum), and so do τ, β and the shrinkage of the discriminant. Nothing is set from
 //! known noise. The probability that a label is wrong follows from Bayes' rule.
 
-use super::discriminant::Discriminant;
+use super::scores::{ClassScores, ScoreSettings};
 use serde::Serialize;
 use tch::{Device, Kind, Tensor};
 
 /// Shrinkages to choose from, in steps of about √10.
 const SHRINKAGES: [f64; 6] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
+/// Factors β of the log densities to choose from, besides 0.
+const DENSITIES: [f64; 4] = [2.5, 5.0, 10.0, 20.0];
 /// Temperatures to choose from before refining.
 const TEMPERATURES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// How much flatter q is than p.
@@ -48,6 +51,8 @@ pub struct NoiseEstimate {
     pub temperature: f64,
     /// Fitted shrinkage γ of the discriminant.
     pub shrinkage: f64,
+    /// Fitted factor β of the log densities among the nearest samples.
+    pub density: f64,
 }
 
 /// What the model says about one sample.
@@ -67,18 +72,15 @@ pub(super) struct Judgement {
 type Kinds = [f64; 3];
 
 /// Fits the model to all samples and judges each. Samples of classes of one are not judged: probability 0.
-pub(super) fn judge(
-    discriminant: &Discriminant,
-    sizes: &[usize],
-    labels: &[i64],
-) -> curricle_sdk::Result<(NoiseEstimate, Vec<Judgement>)> {
+pub(super) fn judge(scores: &ClassScores) -> curricle_sdk::Result<(NoiseEstimate, Vec<Judgement>)> {
     let _no_grad = tch::no_grad_guard();
-    let judged: Vec<i64> = (0..discriminant.len()).filter(|&i| sizes[labels[i as usize] as usize] > 1).collect();
-    let (temperature, shrinkage) = select(discriminant, &judged)?;
-    let all: Vec<i64> = (0..discriminant.len()).collect();
+    let (labels, sizes, classes) = (scores.labels, scores.sizes, scores.sizes.len() as i64);
+    let all: Vec<i64> = (0..labels.len() as i64).collect();
+    let judged: Vec<i64> = all.iter().copied().filter(|&i| sizes[labels[i as usize] as usize] > 1).collect();
+    let (temperature, settings) = select(scores, &judged)?;
     let mut scored = Vec::with_capacity(all.len());
-    for block in all.chunks((BLOCK / discriminant.classes()).max(1) as usize) {
-        scored.extend(Scored::of(discriminant, block, temperature, shrinkage)?);
+    for block in all.chunks((BLOCK / classes).max(1) as usize) {
+        scored.extend(Scored::of(scores, block, temperature, settings)?);
     }
     let kinds: Vec<Kinds> = judged.iter().map(|&i| scored[i as usize].kinds).collect();
     let shares = Shares::fit(&kinds).shares;
@@ -89,12 +91,12 @@ pub(super) fn judge(
         random: count * shares[1],
         confused: count * shares[2],
         temperature,
-        shrinkage,
+        shrinkage: settings.shrinkage,
+        density: settings.density,
     };
     // On clean labels too there is a most doubtful one: as if half a label of each kind were wrong.
     let [right, random, confused] = shares;
     let shares = [right, random.max(0.5 / count), confused.max(0.5 / count)];
-    let classes = discriminant.classes();
     let judgements = scored.into_iter().zip(labels).map(|(scored, &label)| {
         let single = sizes[label as usize] < 2;
         if single { scored.unjudged() } else { scored.judgement(shares, classes) }
@@ -102,39 +104,54 @@ pub(super) fn judge(
     Ok((estimate, judgements.collect()))
 }
 
-/// The temperature and shrinkage with the greatest likelihood, on evenly spaced samples if there are many.
-fn select(discriminant: &Discriminant, judged: &[i64]) -> curricle_sdk::Result<(f64, f64)> {
-    let most = (BLOCK * 2 / discriminant.classes()).clamp(FITTED.1, FITTED.0) as usize;
+/// The settings with the greatest likelihood, on evenly spaced samples if there are many: first the shrinkage, then
+/// the densities, each with its best temperature.
+fn select(scores: &ClassScores, judged: &[i64]) -> curricle_sdk::Result<(f64, ScoreSettings)> {
+    let most = (BLOCK * 2 / scores.sizes.len() as i64).clamp(FITTED.1, FITTED.0) as usize;
     let count = judged.len().min(most);
     let samples: Vec<i64> = (0..count).map(|i| judged[i * judged.len() / count]).collect();
-    let samples = Tensor::from_slice(&samples).to_device(discriminant.device());
-    let labels = discriminant.labels(&samples).unsqueeze(1);
-    let mut best = (f64::NEG_INFINITY, 1.0, 1.0);
+    let labels = scores.labels(&samples);
+    let mut best = (f64::NEG_INFINITY, 1.0, ScoreSettings { shrinkage: 1.0, density: 0.0 });
+    let mut linear = None;
     for shrinkage in SHRINKAGES {
-        let scores = discriminant.scores(&samples, shrinkage)?;
-        let mut attempt = |temperature: f64| -> curricle_sdk::Result<f64> {
-            let likelihood = Shares::fit(&kinds(&scores, &labels, temperature)?).likelihood;
-            if likelihood > best.0 {
-                best = (likelihood, temperature, shrinkage);
-            }
-            Ok(likelihood)
-        };
-        let mut top = (f64::NEG_INFINITY, 1.0);
-        for temperature in TEMPERATURES {
-            top = higher(top, (attempt(temperature)?, temperature));
+        let attempt = scores.linear(&samples, shrinkage)?;
+        let (likelihood, temperature) = best_temperature(&attempt, &labels)?;
+        if likelihood > best.0 || linear.is_none() {
+            best = (likelihood, temperature, ScoreSettings { shrinkage, density: 0.0 });
+            linear = Some(attempt);
         }
-        for step in [0.5, 0.25, 0.125].map(f64::exp2) {
-            let centre = top.1;
-            for temperature in [centre / step, centre * step] {
-                top = higher(top, (attempt(temperature)?, temperature));
-            }
+    }
+    let (Some(linear), densities) = (linear, scores.densities(&samples)?) else { return Ok((best.1, best.2)) };
+    for density in DENSITIES {
+        let (likelihood, temperature) = best_temperature(&(&linear + density * &densities), &labels)?;
+        if likelihood > best.0 {
+            best = (likelihood, temperature, ScoreSettings { density, ..best.2 });
         }
     }
     Ok((best.1, best.2))
 }
 
-fn higher(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
-    if b.0 > a.0 { b } else { a }
+/// The greatest likelihood of the labels over all temperatures, and the temperature.
+fn best_temperature(scores: &Tensor, labels: &Tensor) -> curricle_sdk::Result<(f64, f64)> {
+    let mut best = (f64::NEG_INFINITY, 1.0);
+    let mut attempt = |temperature: f64| -> curricle_sdk::Result<f64> {
+        let likelihood = Shares::fit(&kinds(scores, labels, temperature)?).likelihood;
+        if likelihood > best.0 {
+            best = (likelihood, temperature);
+        }
+        // The best one so far.
+        Ok(best.1)
+    };
+    let mut centre = 1.0;
+    for temperature in TEMPERATURES {
+        centre = attempt(temperature)?;
+    }
+    for step in [0.5, 0.25, 0.125].map(f64::exp2) {
+        let (colder, hotter) = (centre / step, centre * step);
+        attempt(colder)?;
+        centre = attempt(hotter)?;
+    }
+    Ok(best)
 }
 
 /// p, q and 1 - q of a block of scores `[B, C]`.
@@ -215,14 +232,15 @@ struct Scored {
 
 impl Scored {
     fn of(
-        discriminant: &Discriminant,
+        scores: &ClassScores,
         samples: &[i64],
         temperature: f64,
-        shrinkage: f64,
+        settings: ScoreSettings,
     ) -> curricle_sdk::Result<Vec<Self>> {
-        let samples = Tensor::from_slice(samples).to_device(discriminant.device());
-        let labels = discriminant.labels(&samples).unsqueeze(1);
-        let scores = discriminant.scores(&samples, shrinkage)?;
+        let labels = scores.labels(samples);
+        let linear = scores.linear(samples, settings.shrinkage)?;
+        let distance = linear.amax([1i64].as_slice(), true) * -2f64;
+        let scores = linear + settings.density * scores.densities(samples)?;
         let kinds = kinds(&scores, &labels, temperature)?;
         let (p, q, rest) = probabilities(&scores, temperature)?;
         let table = |t: Tensor| -> curricle_sdk::Result<Vec<Vec<f64>>> {
@@ -231,7 +249,6 @@ impl Scored {
         let excluded = Tensor::full(labels.size().as_slice(), f64::NEG_INFINITY, (Kind::Double, labels.device()));
         let (_, top) =
             scores.f_scatter(1, &labels, &excluded)?.f_topk(OTHERS.min(scores.size()[1] - 1), 1, true, true)?;
-        let distance = scores.amax([1i64].as_slice(), true) * -2f64;
         let (distance, q_label) = (table(distance)?, table(q.gather(1, &labels, false))?);
         let (p, rest) = (table(p.gather(1, &top, false))?, table(rest.gather(1, &top, false))?);
         let top = Vec::<Vec<i64>>::try_from(top.to_device(Device::Cpu))?;

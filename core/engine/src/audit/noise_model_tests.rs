@@ -1,4 +1,6 @@
 use super::*;
+use crate::audit::discriminant::Discriminant;
+use crate::audit::nearest::Nearest;
 use crate::data::split::numbered;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -55,7 +57,8 @@ fn clusters(classes: i64, each: i64, spread: f64, every: i64, seed: i64) -> (Ten
 
 fn judged(x: &Tensor, labels: &[i64], classes: usize) -> (NoiseEstimate, Vec<Judgement>) {
     let sizes = (0..classes as i64).map(|c| labels.iter().filter(|label| **label == c).count()).collect::<Vec<_>>();
-    judge(&Discriminant::fit(x, labels, classes).unwrap(), &sizes, labels).unwrap()
+    let (discriminant, nearest) = (Discriminant::fit(x, labels, classes).unwrap(), Nearest::search(x, None).unwrap());
+    judge(&ClassScores { discriminant: &discriminant, nearest: &nearest, labels, sizes: &sizes }).unwrap()
 }
 
 #[test]
@@ -69,6 +72,19 @@ fn the_number_of_wrong_labels_is_estimated_and_they_come_first() {
         let found = order[..wrong as usize].iter().filter(|&&i| flipped[i]).count() as f64;
         assert!(found >= 0.9 * wrong, "{found} of {wrong}");
     }
+}
+
+#[test]
+fn classes_of_several_groups_are_judged_by_their_nearest_samples() {
+    // Each of 4 classes is 4 groups, so that the mean of a class is nowhere near its samples.
+    let (x, groups, _) = clusters(16, 30, 0.4, 0, 3);
+    let wrong = |i: usize| i % 11 == 0;
+    let labels: Vec<i64> = (0..).zip(&groups).map(|(i, group)| (group + i64::from(wrong(i))) % 4).collect();
+    let (estimate, judgements) = judged(&x, &labels, 4);
+    let all = (0..labels.len()).filter(|&i| wrong(i)).count();
+    assert!(estimate.density > 0.0 && (estimate.wrong - all as f64).abs() < 10.0, "{estimate:?} for {all}");
+    let found = (0..labels.len()).filter(|&i| wrong(i) && judgements[i].wrong > 0.5).count();
+    assert!(found * 10 >= all * 9, "{found} of {all}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::call::call;
 use crate::data::Split;
 use crate::last_words::running;
 use crate::run::FinishedRun;
-use crate::train::check_weights;
+use crate::train::{Declared, check_weights};
 use crate::{Error, Result};
 use curricle_record as record;
 use curricle_record::samples::SampleTable;
@@ -94,12 +94,10 @@ fn compute(run: &FinishedRun, split: &Split, embeddings: &Tensor, scheme_name: &
         samples: split.len() as i64,
         embedding: recipe.embedding.size,
     };
-    let declared = crate::train::Declared::create(
-        scheme.tensors(&shape),
-        recipe.seed,
-        ComponentKind::Weights,
-        embeddings.device(),
-    );
+    let declared = call(running(ComponentKind::Weights, scheme_name), &[], || {
+        Declared::of_scheme(&*scheme, &shape, recipe.seed, embeddings.device())
+    })
+    .map_err(failed)?;
     let ones = vec![1.0; split.len()];
     let loss = LossInfo { name: &recipe.loss.name, settings: &recipe.loss.settings };
     let round = Round {
@@ -161,7 +159,7 @@ mod tests {
             (text.lines().take(2).collect::<Vec<_>>().join("\n"), "samples listed: 1, but the training set has 2"),
         ] {
             let found = read(&changed).unwrap_err();
-            assert!(found.ends_with(message), "{found}");
+            assert!(found.contains(&format!("{message}; if the file")), "{found}");
         }
     }
 }

@@ -33,7 +33,7 @@ impl Compute {
         let slower = self.precision == Precision::F32 && matches!(layout, Layout::Images { .. });
         Ok((slower && computes_bf16(device)?).then_some(
             "this GPU has fast arithmetic in bf16: `train.precision = \"bf16\"` trains faster and with less memory, \
-             and is a run of its own",
+             but is a different run",
         ))
     }
 

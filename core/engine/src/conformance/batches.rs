@@ -4,7 +4,7 @@ use super::{NotPassed, Subject, fail};
 use crate::call::call;
 use crate::last_words::Running;
 use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss};
-use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, guard, rng};
+use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -184,7 +184,10 @@ impl Case {
             leaf.1.shallow_clone().zero_grad();
         }
         let value = self.value(loss)?;
-        guard(|| Ok(value.f_backward()?))?;
+        if self.leaves().iter().any(|(_, leaf)| has_gradient(leaf)) {
+            return fail("it ran its own backward pass, which left gradients in its inputs; return the loss instead");
+        }
+        call(Running::as_noted(), &[], || Ok(value.f_backward()?))?;
         let gradient = |(name, leaf): (String, Tensor)| {
             let gradient = leaf.grad();
             let gradient = if gradient.defined() { gradient.copy() } else { leaf.zeros_like() };
@@ -199,6 +202,11 @@ impl Case {
         let declared = declared.map(|(name, tensor)| (format!("tensor `{name}`"), tensor.shallow_clone()));
         std::iter::once(("embeddings".to_string(), self.embeddings.shallow_clone())).chain(declared).collect()
     }
+}
+
+fn has_gradient(leaf: &Tensor) -> bool {
+    let gradient = leaf.grad();
+    gradient.defined() && gradient.count_nonzero(None::<i64>).int64_value(&[]) > 0
 }
 
 /// Rows of unit length.

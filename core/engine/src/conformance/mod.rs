@@ -14,10 +14,11 @@ mod sampler;
 mod settings;
 mod weights;
 
+use crate::call::call;
 use crate::last_words::running;
 use crate::registry::RegisteredComponent;
 use curricle_recipe::settings_of;
-use curricle_sdk::{Component, ComponentKind, guard};
+use curricle_sdk::{Component, ComponentKind};
 use serde::Serialize;
 use serde_json::Value;
 use tch::Device;
@@ -114,9 +115,8 @@ pub fn check(component: &Component, sets: &[String], device: Device) -> Conforma
 }
 
 fn verdict(function: CheckFn, subject: &Subject) -> Verdict {
-    // The checks' own libtorch calls may also panic, on tensors of unexpected shapes.
-    let _running = running(subject.component.kind, subject.component.name);
-    match guard(|| Ok(function(subject))) {
+    // The checks' own libtorch calls may also panic, on tensors of unexpected shapes, and instances are destroyed.
+    match call(running(subject.component.kind, subject.component.name), &[], || Ok(function(subject))) {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(NotPassed::Failed(reason))) => Verdict::Failed(reason),
         Ok(Err(NotPassed::Skipped(reason))) => Verdict::Skipped(reason),

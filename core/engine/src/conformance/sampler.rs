@@ -19,7 +19,7 @@ pub(super) fn labels() -> Vec<i64> {
     labels
 }
 
-fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Result<Vec<Vec<i64>>, Error> {
+pub(super) fn batches(sampler: &dyn Sampler, labels: &[i64], seed: u64, epoch: u64) -> Result<Vec<Vec<i64>>, Error> {
     call(Running::as_noted(), &[], || sampler.batches(&Epoch { labels, seed, epoch }))
 }
 

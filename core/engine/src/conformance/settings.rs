@@ -1,7 +1,7 @@
 //! Checks of settings and their schema.
 
 use super::{NotPassed, Subject, batches, fail, sampler, weights};
-use curricle_sdk::{ComponentKind, Epoch, Error, guard};
+use curricle_sdk::{ComponentKind, Error, guard};
 use serde_json::{Map, Value, json};
 
 fn properties(subject: &Subject) -> Map<String, Value> {
@@ -46,7 +46,7 @@ fn behaviour(subject: &Subject) -> Result<Vec<u64>, NotPassed> {
         }
         ComponentKind::Sampler => {
             let (sampler, labels) = (sampler::make(subject)?, sampler::labels());
-            let batches = guard(|| sampler.batches(&Epoch { labels: &labels, seed: 0, epoch: 0 }))?;
+            let batches = sampler::batches(sampler.as_ref(), &labels, 0, 0)?;
             Ok(batches.concat().into_iter().map(|id| id as u64).collect())
         }
         ComponentKind::Weights => {

@@ -4,11 +4,9 @@ use super::batches::unit;
 use super::{NotPassed, Subject, fail, skip};
 use crate::call::call;
 use crate::last_words::Running;
-use crate::train::declared::{check_declared, check_specs};
+use crate::train::declared::check_declared;
 use crate::train::{Declared, SampleColumns, check_batch_weights, check_log, check_weights};
-use curricle_sdk::{
-    Batch, ComponentKind, Error, Log, LossInfo, Round, Shape, StepInfo, WeightScheme, WeightUpdate, guard, rng,
-};
+use curricle_sdk::{Batch, Error, Log, LossInfo, Round, Shape, StepInfo, WeightScheme, WeightUpdate, rng};
 use rand::RngExt;
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
@@ -55,10 +53,8 @@ impl WeightedData {
 
     fn try_update(&self, scheme: &dyn WeightScheme) -> Result<WeightUpdate, Error> {
         let shape = Shape { classes: self.classes(), samples: self.labels.len() as i64, embedding: DIMENSIONS };
-        let specs = guard(|| Ok(scheme.tensors(&shape)))?;
-        check_specs(&specs)?;
         let device = self.embeddings.device();
-        let declared = Declared::create(specs, 1, ComponentKind::Weights, device);
+        let declared = call(Running::as_noted(), &[], || Declared::of_scheme(scheme, &shape, 1, device))?;
         let settings = json!({ "alpha": 2.0, "beta": 50.0, "rho": 0.5, "epsilon": 0.1 });
         let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
         let flipped: Vec<bool> = (0..self.labels.len()).map(|sample| sample % 5 == 4).collect();
@@ -114,12 +110,9 @@ impl WeightedData {
             let Some(answer) = answer else { return Ok(()) };
             let answer = check_batch_weights(&answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
             let values = Vec::<f64>::try_from(answer.to_device(Device::Cpu).to_kind(Kind::Double))?;
-            if let Some(weight) = values.iter().find(|weight| !(0.0..=1.0).contains(*weight)) {
-                return Err(Error::other(format!("it returned a weight of {weight}, which is not between 0 and 1")));
-            }
             update.weights[start as usize..][..values.len()].copy_from_slice(&values);
         }
-        Ok(())
+        check_weights(update, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))
     }
 
     fn classes(&self) -> i64 {

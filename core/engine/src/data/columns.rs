@@ -25,7 +25,9 @@ pub(crate) fn read(text: &[u8], needed: &[&str], optional: &[&str]) -> Result<Ve
         let fields: Vec<Option<String>> = places.iter().map(field).collect();
         if fields[..needed.len()].contains(&None) {
             let names = needed.join("` or `");
-            return Err(format!("line {line}: `{names}` is missing; fields found: {}", record.len()));
+            let other_separator = record.iter().any(|field| field.contains([';', '\t']));
+            let hint = if other_separator { "; separate fields by commas" } else { "" };
+            return Err(format!("line {line}: `{names}` is missing; fields found: {}{hint}", record.len()));
         }
         lines.push((line, fields));
     }

@@ -1,10 +1,13 @@
 //! A look at own data, from which `curricle init` chooses settings.
 
 use super::check::{SplitReport, splits};
+use super::file_list::FileList;
 use super::sources::{self, Listed};
 use super::{Layout, class_split};
 use crate::{Error, Result};
 use curricle_recipe::DataRecipe;
+use image::DynamicImage;
+use std::path::Path;
 
 /// Number of images that are opened.
 const OPENED: usize = 64;
@@ -29,30 +32,20 @@ pub struct ImageSurvey {
     pub grey: bool,
 }
 
-/// Lists a data set and opens some of its images.
+/// Lists a data set and opens some of its images. Refuses data without pairs of one class, from which no metric can
+/// be learnt.
 pub fn survey(recipe: &DataRecipe) -> Result<Survey> {
-    match sources::list(recipe)? {
+    let survey = match sources::list(recipe)? {
         Listed::Files(list) => {
-            let paths = list.files();
-            let every = paths.len().div_ceil(OPENED).max(1);
-            let opened: Vec<_> = paths
-                .iter()
-                .step_by(every)
-                // Bad files are `data check`'s business.
-                .filter_map(|path| image::open(list.root.join(path)).ok())
-                .collect();
-            let median = |mut sizes: Vec<u32>| {
-                sizes.sort_unstable();
-                sizes.get(sizes.len() / 2).copied()
+            let images = match recipe {
+                DataRecipe::Folder(folder) => {
+                    refuse_split_folders(&folder.path, &list.class_names)?;
+                    look(&folder.path, &list)
+                }
+                DataRecipe::Csv(csv) => look(&csv.path, &list),
+                _ => look(&list.root, &list),
             };
-            let width = median(opened.iter().map(image::DynamicImage::width).collect());
-            let height = median(opened.iter().map(image::DynamicImage::height).collect());
-            let grey = opened.iter().all(|image| image.to_rgb8().pixels().all(|p| p[0] == p[1] && p[1] == p[2]));
-            let Some((width, height)) = width.zip(height) else {
-                let message = format!("none of its {} files can be decoded as an image", paths.len());
-                return Err(Error::format(&list.root, message));
-            };
-            Ok(Survey { splits: splits(&list), images: Some(ImageSurvey { width, height, grey }) })
+            Survey { splits: splits(&list), images: Some(images?) }
         }
         Listed::Memory(whole) => {
             let (train, test) = class_split::by_class(&whole)?;
@@ -64,7 +57,57 @@ pub fn survey(recipe: &DataRecipe) -> Result<Survey> {
             };
             let splits = [("train", &train), ("test", &test)];
             let splits = splits.map(|(name, split)| super::check::report(name, &split.class_sizes()));
-            Ok(Survey { splits: splits.into(), images })
+            Survey { splits: splits.into(), images }
+        }
+    };
+    let train = &survey.splits[0];
+    if train.classes > 1 && train.largest_class < 2 {
+        let message = "no training class has more than one sample; losses compare samples of one class, so give two \
+                       or more of each";
+        return Err(Error::Usage(message.into()));
+    }
+    Ok(survey)
+}
+
+/// Opens some of the images that `source` lists.
+fn look(source: &Path, list: &FileList) -> Result<ImageSurvey> {
+    let paths = list.files();
+    let (mut opened, mut problem) = (Vec::new(), None);
+    for path in paths.iter().step_by(paths.len().div_ceil(OPENED).max(1)) {
+        let path = list.root.join(path);
+        // Single bad files are `data check`'s business.
+        match image::open(&path) {
+            Ok(image) => opened.push(image),
+            Err(error) => problem = problem.or(Some(format!("; the first: `{}`: {error}", path.display()))),
         }
     }
+    let median = |size: fn(&DynamicImage) -> u32| {
+        let mut sizes: Vec<u32> = opened.iter().map(size).collect();
+        sizes.sort_unstable();
+        sizes.get(sizes.len() / 2).copied()
+    };
+    let Some((width, height)) = median(DynamicImage::width).zip(median(DynamicImage::height)) else {
+        let (files, problem) = (paths.len(), problem.unwrap_or_default());
+        return Err(Error::format(source, format!("none of its {files} files can be decoded as an image{problem}")));
+    };
+    let grey = opened.iter().all(|image| image.to_rgb8().pixels().all(|p| p[0] == p[1] && p[1] == p[2]));
+    Ok(ImageSurvey { width, height, grey })
+}
+
+/// Names of folders that are splits, each with class folders of its own, as for torchvision's `ImageFolder`.
+const SPLIT_FOLDERS: [&str; 9] =
+    ["train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"];
+
+/// Refuses folders that would be taken for classes.
+fn refuse_split_folders(root: &Path, names: &[String]) -> Result<()> {
+    if !names.iter().all(|name| SPLIT_FOLDERS.contains(&name.to_lowercase().as_str())) {
+        return Ok(());
+    }
+    let message = format!(
+        "its folders `{}` look like splits, not classes; give one that has a folder per class, such as `{}`, or list \
+         the images in a CSV file with the columns `path`, `label` and `split`",
+        names.join("`, `"),
+        root.join(&names[names.len() - 1]).display()
+    );
+    Err(Error::format(root, message))
 }

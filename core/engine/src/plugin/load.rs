@@ -149,6 +149,9 @@ fn check_components(components: &[Component]) -> Result<(), String> {
         if schema["type"] != "object" || !schema.get("properties").is_none_or(Value::is_object) {
             return Err(format!("has a {kind} `{name}` whose settings schema does not describe an object"));
         }
+        if !schema["properties"]["name"].is_null() {
+            return Err(format!("has a {kind} `{name}` with a setting `name`, which recipes could not set"));
+        }
         if let Some(keyword) = unsupported_keyword(&schema) {
             return Err(format!("has a {kind} `{name}` whose settings schema uses `{keyword}`, which is not checked"));
         }

@@ -18,7 +18,7 @@ pub fn advice(written: Written, method: &Method, facts: Option<&DataFacts>) -> V
         batch_size: method.sampler.batch_size(),
     };
     let facts = facts.unwrap_or(&stated);
-    let mut warnings = groups::advice(written, method.loss.as_ref(), facts);
+    let mut warnings = groups::advice(written, &*method.loss, facts);
     let components = components(recipe, method, facts);
     warnings.extend(components.iter().map(|advice| written.warning(&advice.path, &advice.message)));
     let whole = |size: &usize| facts.batch_size > 0 && *size >= facts.batch_size;

@@ -2,6 +2,7 @@
 
 use crate::backbone;
 use crate::call::call;
+use crate::declarations::check_specs;
 use crate::last_words::running;
 use curricle_recipe::{Problem, Recipe, Written, suggestion};
 use curricle_sdk::{ComponentKind, DataFacts, Error, Loss, Shape, TensorSpec};
@@ -24,7 +25,11 @@ pub(super) fn declared(recipe: &Recipe, loss: &dyn Loss) -> Result<Vec<TensorSpe
 }
 
 fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Result<Vec<TensorSpec>, Error> {
-    let specs = call(running(ComponentKind::Loss, name), &[], || Ok(loss.tensors(shape)))?;
+    let specs = call(running(ComponentKind::Loss, name), &[], || {
+        let specs = loss.tensors(shape);
+        check_specs(&specs)?;
+        Ok(specs)
+    })?;
     Ok(specs.into_iter().filter(|spec| spec.trainable).collect())
 }
 

@@ -33,7 +33,7 @@ impl Examiner<'_> {
         let mut lr_scales = Vec::new();
         match Method::new(written.recipe, self.registry) {
             Ok(method) => {
-                match groups::declared(written.recipe, method.loss.as_ref()) {
+                match groups::declared(written.recipe, &*method.loss) {
                     Ok(specs) => {
                         problems.extend(groups::undeclared(written, &specs));
                         lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));

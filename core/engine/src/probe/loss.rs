@@ -2,6 +2,7 @@
 
 use super::{read_tensors, write_tensors};
 use crate::call::call;
+use crate::held::Held;
 use crate::last_words::running;
 use crate::registry::Registry;
 use crate::train::declared::Declared;
@@ -71,7 +72,7 @@ impl LossProbe<'_> {
         Ok(LossProbed { tensors, times, unused: given.unused })
     }
 
-    fn make(&self, registry: &Registry) -> Result<Box<dyn Loss>> {
+    fn make(&self, registry: &Registry) -> Result<Held<dyn Loss>> {
         registry.loss(self.name, self.settings).map_err(|e| Error::Usage(format!("loss `{}`: {e}", self.name)))
     }
 

@@ -4,7 +4,7 @@ use super::{read_tensors, write_tensors};
 use crate::call::call;
 use crate::last_words::running;
 use crate::registry::Registry;
-use crate::train::declared::{Declared, check_specs};
+use crate::train::declared::Declared;
 use crate::{Error, Result};
 use curricle_sdk::{ComponentKind, LossInfo, Round, Shape, WeightScheme, WeightUpdate, guard, maw_sdaw};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub fn probe(what: &WeightsProbe, registry: &Registry) -> Result<Vec<(String, f6
     let input = Input::read(what.input)?;
     let lent = [("embeddings", &input.embeddings)];
     let running = running(ComponentKind::Weights, what.name);
-    let update = call(running, &lent, || update(scheme.as_ref(), what, &input)).map_err(component)?;
+    let update = call(running, &lent, || update(&*scheme, what, &input)).map_err(component)?;
     write(what.output, &input, &update)?;
     Ok(update.scalars)
 }
@@ -53,9 +53,7 @@ fn update(scheme: &dyn WeightScheme, what: &WeightsProbe, input: &Input) -> curr
         samples: input.labels.len() as i64,
         embedding: input.embeddings.size()[1],
     };
-    let specs = scheme.tensors(&shape);
-    check_specs(&specs)?;
-    let declared = Declared::create(specs, what.seed, ComponentKind::Weights, Device::Cpu);
+    let declared = Declared::of_scheme(scheme, &shape, what.seed, Device::Cpu)?;
     let loss = LossInfo { name: "", settings: &Value::Null };
     scheme.update(&Round {
         seed: what.seed,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Writes one checkpoint at a time on a thread of its own.
+/// Writes one checkpoint at a time on a background thread.
 ///
 /// An error is reported by the next call, at the latest before the next checkpoint. Files of earlier checkpoints are
 /// removed only after a later one is complete.
@@ -96,7 +96,7 @@ mod tests {
         let mut writer = CheckpointWriter::new(folder.path().into(), Duration::ZERO);
         begin(&mut writer, 5).unwrap();
         writer.finish().unwrap();
-        // A folder in its place cannot be replaced by a file, whoever the user is.
+        // A folder in its place cannot be replaced by a file, not even by root.
         std::fs::create_dir(folder.path().join("step-00000010.json")).unwrap();
         begin(&mut writer, 10).unwrap();
         let message = begin(&mut writer, 15).unwrap_err().to_string();

@@ -52,8 +52,20 @@ pub(crate) fn check_batch_weights(weights: &Tensor, ids: &Tensor) -> curricle_sd
     Ok(weights.detach())
 }
 
+/// Checks a name under which a component logs: people and other programs read it in charts and tables.
+pub(crate) fn check_name(name: &str) -> curricle_sdk::Result<()> {
+    if name.trim().is_empty() || name.contains(char::is_control) {
+        let shown = name.escape_debug();
+        return Err(curricle_sdk::Error::other(format!(
+            "logged numbers as `{shown}`; a name must not be empty or contain line breaks"
+        )));
+    }
+    Ok(())
+}
+
 pub(crate) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
     for (index, (name, value)) in log.scalars().iter().enumerate() {
+        check_name(name)?;
         if log.scalars()[..index].iter().any(|(other, _)| other == name) {
             return Err(curricle_sdk::Error::other(format!("logged `{name}` twice in one call")));
         }
@@ -84,4 +96,20 @@ pub(crate) fn check_batches(batches: &[Vec<i64>], samples: usize) -> Result<(), 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_charts_and_tables_cannot_show_are_refused() {
+        for name in ["a", "pos/neg", "ξ⁺ of 3"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for (name, shown) in [("", "``"), (" ", "` `"), ("a\nb", r"`a\nb`"), ("\u{1b}[31m", r"`\u{1b}[31m`")] {
+            let message = check_name(name).unwrap_err().to_string();
+            assert!(message.contains(shown), "{message}");
+        }
+    }
 }

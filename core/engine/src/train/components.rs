@@ -1,25 +1,25 @@
 //! The components of a run and the tensors they declare.
 
-use super::declared::{Declared, check_specs};
+use super::declared::Declared;
 use crate::call::call;
+use crate::held::Held;
 use crate::last_words::running;
 use crate::method::Method;
 use crate::{Error, Result};
 use curricle_recipe::Recipe;
 use curricle_sdk::{ComponentKind, Loss, Sampler, Shape, WeightScheme};
-use std::sync::Arc;
 use tch::Device;
 
 /// The components that a recipe's `[loss]`, `[sampler]` and `[weights]` name.
 pub struct Components {
     /// The loss.
-    pub loss: Arc<dyn Loss>,
+    pub loss: Held<dyn Loss>,
     /// The tensors declared by the loss.
     pub loss_tensors: Declared,
     /// The sampler.
-    pub sampler: Arc<dyn Sampler>,
+    pub sampler: Held<dyn Sampler>,
     /// The weight scheme.
-    pub weights: Arc<dyn WeightScheme>,
+    pub weights: Held<dyn WeightScheme>,
     /// The tensors declared by the weight scheme.
     pub weights_tensors: Declared,
 }
@@ -30,14 +30,11 @@ impl Components {
         let made = method.clone();
         let (loss, weights) = (&recipe.loss.name, &recipe.weights.name);
         let seed = recipe.seed;
-        let loss_tensors = call(running(ComponentKind::Loss, loss), &[], || {
-            Declared::of_loss(made.loss.as_ref(), shape, seed, device)
-        })
-        .map_err(named(ComponentKind::Loss, loss))?;
+        let loss_tensors =
+            call(running(ComponentKind::Loss, loss), &[], || Declared::of_loss(&*made.loss, shape, seed, device))
+                .map_err(named(ComponentKind::Loss, loss))?;
         let weights_tensors = call(running(ComponentKind::Weights, weights), &[], || {
-            let specs = made.weights.tensors(shape);
-            check_specs(&specs)?;
-            Ok(Declared::create(specs, seed, ComponentKind::Weights, device))
+            Declared::of_scheme(&*made.weights, shape, seed, device)
         })
         .map_err(named(ComponentKind::Weights, weights))?;
         Ok(Self { loss: made.loss, loss_tensors, sampler: made.sampler, weights: made.weights, weights_tensors })

@@ -1,14 +1,11 @@
 //! The tensors that components declare.
 
 use crate::backbone::standard_normal;
-use crate::device::memory;
+use crate::declarations::{check_memory, check_specs, check_state};
 use curricle_sdk::rand::RngExt;
 use curricle_sdk::rand_chacha::ChaCha8Rng;
-use curricle_sdk::{ComponentKind, Error, Init, Loss, Result, Shape, TensorSpec, Tensors, guard, rng};
-use tch::{Device, Kind, Tensor};
-
-/// Types a declared tensor may have.
-const KINDS: [Kind; 6] = [Kind::Float, Kind::Double, Kind::Int64, Kind::Int, Kind::Uint8, Kind::Bool];
+use curricle_sdk::{ComponentKind, Error, Init, Loss, Result, Shape, TensorSpec, Tensors, WeightScheme, guard, rng};
+use tch::{Device, Tensor};
 
 /// Declared tensors with their declarations.
 #[derive(Debug, Default)]
@@ -25,14 +22,36 @@ impl Declared {
         guard(|| {
             let specs = loss.tensors(shape);
             check_specs(&specs)?;
+            check_memory(&specs)?;
             let declared = Self::create(specs, seed, ComponentKind::Loss, device);
             if !declared.specs.is_empty() {
                 let seed = rng::seed_for(seed, "declared tensors loss", 0, 0) as u64;
                 tch::no_grad(|| loss.initialise(&declared.tensors, shape, seed))?;
                 check_declared(&declared)?;
+                declared.check_finite()?;
             }
             Ok(declared)
         })
+    }
+
+    /// Declares and creates the tensors of a weight scheme.
+    pub(crate) fn of_scheme(scheme: &dyn WeightScheme, shape: &Shape, seed: u64, device: Device) -> Result<Self> {
+        guard(|| {
+            let specs = scheme.tensors(shape);
+            check_state(&specs)?;
+            check_memory(&specs)?;
+            Ok(Self::create(specs, seed, ComponentKind::Weights, device))
+        })
+    }
+
+    /// Checks the values that a loss gave its trainable tensors. Those of state may be infinite on purpose.
+    fn check_finite(&self) -> Result<()> {
+        for (name, tensor) in self.trainable() {
+            if tensor.isfinite().all().int64_value(&[]) == 0 {
+                return Err(Error::other(format!("initialised its tensor `{name}` with values that are not finite")));
+            }
+        }
+        Ok(())
     }
 
     /// Creates the declared tensors. Each has a separate random stream, so its initial values depend
@@ -63,63 +82,6 @@ impl Declared {
     }
 }
 
-/// Checks declarations: unique names, and shapes, types, initial values and learning rates that can be created.
-pub(crate) fn check_specs(specs: &[TensorSpec]) -> Result<()> {
-    let mut bytes = 0u64;
-    for (index, spec) in specs.iter().enumerate() {
-        if specs[..index].iter().any(|other| other.name == spec.name) {
-            return Err(Error::other(format!("declared tensor `{}` twice", spec.name)));
-        }
-        let wrong = |what: String| Error::other(format!("declared tensor `{}` with {what}", spec.name));
-        check_spec(spec).map_err(wrong)?;
-        let size = spec.shape.iter().try_fold(spec.kind.elt_size_in_bytes() as u64, |product, &size| {
-            u64::try_from(size).ok().and_then(|size| product.checked_mul(size))
-        });
-        let size = size.ok_or_else(|| wrong(format!("the invalid shape {:?}", spec.shape)))?;
-        bytes = bytes.saturating_add(size);
-        if let Some(available) = memory::available().filter(|&available| bytes > available) {
-            let with_others = if index > 0 { " together with those before it" } else { "" };
-            return Err(wrong(format!(
-                "the shape {:?}, which needs {} GB{with_others}; {} GB of memory are free",
-                spec.shape,
-                gigabytes(bytes),
-                gigabytes(available)
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn check_spec(spec: &TensorSpec) -> Result<(), String> {
-    let TensorSpec { kind, init, trainable, lr_scale, .. } = spec;
-    if spec.name.is_empty() {
-        return Err("an empty name".into());
-    }
-    if *trainable && spec.group.is_empty() {
-        return Err("an empty parameter group, which recipes could not name".into());
-    }
-    if !KINDS.contains(kind) {
-        return Err(format!("the type {kind:?}, which declared tensors cannot have"));
-    }
-    if *trainable && *kind != Kind::Float {
-        return Err(format!("the type {kind:?}; trainable tensors are Float"));
-    }
-    let is_float = matches!(kind, Kind::Float | Kind::Double);
-    let valid = match *init {
-        Init::Constant(value) if is_float => value.is_finite(),
-        Init::Constant(value) => value.fract() == 0.0 && value.abs() < 1e15,
-        Init::Normal { std } => is_float && std.is_finite() && std >= 0.0,
-        Init::Uniform { low, high } => is_float && low.is_finite() && high.is_finite() && low <= high,
-    };
-    if !valid {
-        return Err(format!("the initial value {init:?}, which is not valid for the type {kind:?}"));
-    }
-    if !(lr_scale.is_finite() && *lr_scale >= 0.0) {
-        return Err(format!("a learning-rate scale of {lr_scale}; it must be 0 or more"));
-    }
-    Ok(())
-}
-
 /// Checks that a component left its declared tensors with the shapes, types and gradients they were declared with.
 pub(crate) fn check_declared(declared: &Declared) -> Result<()> {
     for spec in &declared.specs {
@@ -146,16 +108,13 @@ pub(crate) fn check_declared(declared: &Declared) -> Result<()> {
     Ok(())
 }
 
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / 1e9)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use curricle_sdk::{Batch, Log};
+    use tch::Kind;
 
     fn make(specs: &[TensorSpec], seed: u64) -> Tensors {
-        check_specs(specs).unwrap();
         Declared::create(specs.to_vec(), seed, ComponentKind::Loss, Device::Cpu).tensors
     }
 
@@ -183,30 +142,31 @@ mod tests {
         assert_ne!(proxies, make(&specs, 2).get("proxies"));
     }
 
-    #[test]
-    fn impossible_declarations_are_refused_by_name() {
-        let float = |init| TensorSpec::state("x", [2], init);
-        let refused = [
-            (float(Init::Constant(f64::NAN)), "the initial value"),
-            (float(Init::Normal { std: -1.0 }), "the initial value"),
-            (float(Init::Uniform { low: 1.0, high: 0.0 }), "the initial value"),
-            (float(Init::Constant(0.5)).kind(Kind::Int64), "not valid for the type Int64"),
-            (float(Init::Normal { std: 1.0 }).kind(Kind::Int64), "not valid for the type Int64"),
-            (float(Init::Constant(0.0)).kind(Kind::ComplexFloat), "declared tensors cannot have"),
-            (TensorSpec::trainable("x", [2], Init::Constant(0.0)).kind(Kind::Double), "trainable tensors are Float"),
-            (TensorSpec::trainable("x", [2], Init::Constant(0.0)).lr_scale(f64::NAN), "0 or more"),
-            (TensorSpec::trainable("x", [2], Init::Constant(0.0)).lr_scale(-1.0), "0 or more"),
-            (TensorSpec { trainable: true, ..float(Init::Constant(0.0)) }, "an empty parameter group"),
-            (TensorSpec::state("x", [-1], Init::Constant(0.0)), "invalid shape"),
-            (TensorSpec::state("x", [i64::MAX, i64::MAX], Init::Constant(0.0)), "invalid shape"),
-            (TensorSpec::state("x", [1 << 50], Init::Constant(0.0)), "of memory are free"),
-        ];
-        for (spec, reason) in refused {
-            let message = check_specs(&[spec]).unwrap_err().to_string();
-            assert!(message.starts_with("declared tensor `x` with") && message.contains(reason), "{message}");
+    /// Initialises its proxies with this value.
+    struct Initialised(f64);
+
+    impl Loss for Initialised {
+        fn forward(&self, batch: &Batch, _log: &mut Log) -> Result<Tensor> {
+            Ok(batch.embeddings.sum(None))
         }
-        let twice = [float(Init::Constant(0.0)), float(Init::Constant(0.0))];
-        assert_eq!(check_specs(&twice).unwrap_err().to_string(), "declared tensor `x` twice");
+
+        fn tensors(&self, _shape: &Shape) -> Vec<TensorSpec> {
+            vec![TensorSpec::trainable("proxies", [2], Init::Constant(0.0))]
+        }
+
+        fn initialise(&self, tensors: &Tensors, _shape: &Shape, _seed: u64) -> Result<()> {
+            let _ = tensors.get("proxies").shallow_clone().fill_(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_loss_cannot_start_with_nan() {
+        let shape = Shape { classes: 2, samples: 4, embedding: 2 };
+        let of = |value| Declared::of_loss(&Initialised(value), &shape, 0, Device::Cpu);
+        assert_eq!(of(2.0).unwrap().tensors.get("proxies").double_value(&[1]), 2.0);
+        let message = of(f64::NAN).unwrap_err().to_string();
+        assert_eq!(message, "initialised its tensor `proxies` with values that are not finite");
     }
 
     #[test]

@@ -89,7 +89,7 @@ mod tests {
         Tensor::randint(256, [7, 3, 32, 32], (Kind::Uint8, Device::Cpu))
     }
 
-    /// Any function of all embeddings that is no sum over samples.
+    /// Any function of all embeddings that is not a sum over samples.
     fn loss(embeddings: &Tensor) -> Tensor {
         let weights = Tensor::arange(49, (Kind::Float, Device::Cpu)).sin().view([7, 7]);
         ((embeddings.matmul(&embeddings.tr()) * 3.0).exp() * weights).sum(Kind::Float)

@@ -1,5 +1,6 @@
 //! Numbers per sample that a component logs batch by batch.
 
+use super::checks::check_name;
 use curricle_record::samples;
 use curricle_sdk::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -38,6 +39,7 @@ impl SampleColumns {
             }
         }
         for (name, values) in logged {
+            check_name(&name)?;
             let name = format!("{prefix}{name}");
             check_column_name(&name)?;
             let is_real = !values.is_sparse() && !values.is_complex();
@@ -91,7 +93,8 @@ impl SampleColumns {
 
 /// Checks that a name is free for a column of `samples.csv`.
 pub(super) fn check_column_name(name: &str) -> Result<()> {
-    if name.is_empty() || samples::RESERVED.contains(&name) {
+    check_name(name)?;
+    if samples::RESERVED.contains(&name) {
         return Err(Error::other(format!("named a column of `samples.csv` `{name}`, which is not available")));
     }
     Ok(())
@@ -123,6 +126,8 @@ mod tests {
         assert!(refused(complex).contains("type ComplexFloat"));
         let reserved = vec![("weight".to_string(), Tensor::from_slice(&[1.0, 1.0]))];
         assert!(refused(reserved).contains("`weight`, which is not available"));
+        let unnamed = vec![(String::new(), Tensor::from_slice(&[1.0, 1.0]))];
+        assert!(refused(unnamed).contains("a name must not be empty"));
     }
 
     #[test]

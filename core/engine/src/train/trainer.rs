@@ -359,8 +359,8 @@ impl<'a> Trainer<'a> {
             return Ok(());
         }
         Err(self.failed(format!(
-            "the parameters are not finite after step {} of epoch {}, though the loss was: its gradient was not. The \
-             last checkpoint is kept",
+            "the parameters are not finite after step {} of epoch {}, though the loss was: its gradient or what its \
+             `after_step` wrote was not. The last checkpoint is kept",
             self.step,
             self.epoch + 1
         )))

@@ -1,5 +1,6 @@
 //! The weights of the training samples.
 
+use super::checks::check_name;
 use super::components::{Components, named};
 use super::declared::check_declared;
 use super::noise_report::NoiseReport;
@@ -138,6 +139,7 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
     }
     check_values(&update.weights)?;
     for (index, (name, _)) in update.scalars.iter().enumerate() {
+        check_name(name).map_err(|error| error.to_string())?;
         if NoiseReport::NAMES.contains(&name.as_str()) || update.scalars[..index].iter().any(|(other, _)| other == name)
         {
             return Err(format!("returned a scalar `{name}`, a name that is taken"));

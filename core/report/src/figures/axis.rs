@@ -74,12 +74,22 @@ impl ChartAxis {
     /// A tick's value as text.
     pub(super) fn label(&self, tick: f64) -> String {
         if self.scale == Scale::Log && !(1e-2..1e4).contains(&tick) {
-            return format!("{tick:.0e}").replace('-', "−");
+            return power_of_ten(tick);
         }
         let text = format!("{tick:.6}");
         text.trim_end_matches('0').trim_end_matches('.').replace('-', "−")
     }
 }
+
+/// A power of ten as `10⁻⁹`; another number as `3e−9`.
+fn power_of_ten(tick: f64) -> String {
+    let text = format!("{tick:.0e}").replace('-', "−");
+    let raised = |c: char| if c == '−' { '⁻' } else { c.to_digit(10).map_or(c, |d| RAISED[d as usize]) };
+    text.strip_prefix("1e")
+        .map_or(text.clone(), |exponent| format!("10{}", exponent.chars().map(raised).collect::<String>()))
+}
+
+const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
 
 /// Adds a margin if the range is a single value.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {
@@ -131,7 +141,8 @@ mod tests {
     fn log_axes_have_ticks_at_powers_of_ten() {
         let axis = ChartAxis::over(Scale::Log, (3e-9, 2e-3), (0.0, 100.0));
         assert_eq!(axis.ticks.len(), 4);
-        assert_eq!(axis.label(axis.ticks[0]), "1e−9");
+        assert_eq!(axis.label(axis.ticks[0]), "10⁻⁹");
+        assert_eq!((axis.label(3e-9).as_str(), axis.label(1e12).as_str()), ("3e−9", "10¹²"));
         let sizes = ChartAxis::at(Scale::Log, &[64.0, 128.0, 256.0], (0.0, 100.0));
         assert!((sizes.place(128.0) - 50.0).abs() < 1e-9);
     }

@@ -64,7 +64,7 @@ impl Chart {
         let (_, height) = self.size();
         let (x, y) = (self.x_axis(), self.y_axis());
         let mut svg = Svg::default();
-        svg.styled_text(12.0, 22.0, Anchor::Start, &self.title, "font-size=\"15\" font-weight=\"bold\"");
+        heading(&mut svg, &self.title);
         frame(&mut svg, &x, &y, &self.x_label, &self.y_label);
         let clip = format!("{}-clip", self.name);
         svg.raw(&format!(
@@ -202,6 +202,14 @@ pub(super) fn short(value: f64) -> String {
     format!("{value:.decimals$}").replace('-', "−")
 }
 
+/// The title, smaller if it would be cut off.
+fn heading(svg: &mut Svg, title: &str) {
+    const LEFT: f64 = 12.0;
+    // Bold letters of size 15 are about 1.35 times as wide as those of ordinary labels.
+    let size = 15.0 * ((WIDTH - 2.0 * LEFT) / (1.35 * width(title))).min(1.0);
+    svg.styled_text(LEFT, 22.0, Anchor::Start, title, &format!("font-size=\"{}\" font-weight=\"bold\"", number(size)));
+}
+
 /// Axes, ticks, grid and labels.
 pub(super) fn frame(svg: &mut Svg, x: &ChartAxis, y: &ChartAxis, x_label: &str, y_label: &str) {
     for tick in &y.ticks {
@@ -278,7 +286,7 @@ impl Legend {
         description: &str,
         sample: impl Fn(&mut Svg, usize, (f64, f64)),
     ) -> String {
-        svg.styled_text(12.0, 22.0, Anchor::Start, title, "font-size=\"15\" font-weight=\"bold\"");
+        heading(&mut svg, title);
         self.draw(&mut svg, BOTTOM + 64.0, sample);
         svg.document(name, (WIDTH, BOTTOM + 62.0 + self.height()), title, description)
     }
@@ -287,6 +295,19 @@ impl Legend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_title_is_smaller_instead_of_cut_off() {
+        let size = |title: &str| -> f64 {
+            let mut svg = Svg::default();
+            heading(&mut svg, title);
+            let text = svg.document("name", (WIDTH, 100.0), "", "");
+            text.split("font-size=\"").filter_map(|part| part.split('"').next()?.parse().ok()).next_back().unwrap()
+        };
+        assert_eq!(size("R@1 during training (clean labels)"), 15.0);
+        let long = "Projected gradient when the solver stopped (20 % uniform noise)";
+        assert!(size(long) * long.chars().count() as f64 * 0.62 < WIDTH - 24.0 && size(long) > 10.0, "{}", size(long));
+    }
 
     #[test]
     fn points_lie_at_their_epoch_whatever_the_number_of_series() {

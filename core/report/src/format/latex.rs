@@ -45,7 +45,9 @@ fn write_table(text: &mut String, table: &ReportTable, number: usize, caption: &
     let titles: Vec<String> = table.columns.iter().map(|title| escaped(title)).collect();
     let _ = writeln!(text, "\\begin{{table}}[t]\n\\centering");
     let _ = writeln!(text, "\\caption{{{caption}}}");
-    let _ = writeln!(text, "\\label{{tab:report-{number}}}\n\\begin{{tabular}}{{l{alignment}}}\n\\toprule");
+    // The standard classes leave no space between a caption and the table below it.
+    let _ =
+        writeln!(text, "\\label{{tab:report-{number}}}\n\\smallskip\n\\begin{{tabular}}{{l{alignment}}}\n\\toprule");
     let _ = writeln!(text, "{} \\\\\n\\midrule", titles.join(" & "));
     for (index, row) in table.rows.iter().enumerate() {
         let cells: Vec<String> = row.iter().map(cell).collect();

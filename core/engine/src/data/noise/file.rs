@@ -40,7 +40,8 @@ pub fn save(path: &Path, split: &Split, noisy: &NoisyLabels) -> Result<()> {
 /// Reads what [`save`] wrote for the same training set; any mismatch is an error.
 pub fn load(path: &Path, split: &Split) -> Result<NoisyLabels> {
     let text = std::fs::read(path).map_err(Error::file("read", path))?;
-    parse(&text, split).map_err(|message| Error::format(path, message))
+    let damaged = |message| format!("{message}; if the file was changed or damaged, use `curricle run --force`");
+    parse(&text, split).map_err(|message| Error::format(path, damaged(message)))
 }
 
 fn parse(text: &[u8], split: &Split) -> Result<NoisyLabels, String> {

@@ -30,6 +30,15 @@ fn parse(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, Strin
         }
         samples.push((line, path, label, fields.next().flatten().filter(|split| !split.is_empty())));
     }
+    if let [(line, first, ..), (_, second, ..), ..] = &samples[..]
+        && !has_extension(first)
+        && has_extension(second)
+    {
+        return Err(format!(
+            "line {line}: `{first}` is not the name of an image file; if this line is a header, name its columns \
+             `path` and `label`"
+        ));
+    }
     let classes = ordered(samples.iter().map(|(_, _, label, _)| label.as_str()));
     let class_names: Vec<String> = classes.iter().map(ToString::to_string).collect();
     let numbers: BTreeMap<&str, usize> = classes.into_iter().zip(0..).collect();
@@ -64,6 +73,10 @@ fn parse(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, Strin
         return Err(format!("line {line}: `test` cannot be combined with `query`; use `gallery` instead"));
     }
     Ok(FileList { root: root.to_path_buf(), class_names, train, test })
+}
+
+fn has_extension(path: &str) -> bool {
+    Path::new(path).extension().is_some()
 }
 
 /// The distinct labels, in numerical order if all are integers, else in alphabetical order.
@@ -115,6 +128,8 @@ mod tests {
             ("a,1\na,2\n", "line 2: `a` is already in line 1"),
             ("a,1\nb,\n", "line 2: path or label is empty"),
             ("a,1,train\nb,2,\n", "line 2: has no split, but other lines do (1)"),
+            ("file,class\na.jpg,1\n", "line 1: `file` is not the name of an image file; if this line is a header"),
+            ("a;1\n", "line 1: `path` or `label` is missing; fields found: 1; separate fields by commas"),
             ("a,1,validate\n", "line 1: split `validate` is not"),
             ("a,1,query\nb,1,test\n", "line 2: `test` cannot be combined with `query`"),
         ] {

@@ -4,15 +4,6 @@ use crate::abi::records::{ErrorSink, Str};
 use crate::abi::{ERROR_PANIC, ERROR_SETTING, ERROR_TORCH, OK, Status};
 use crate::{Error, Result, guard};
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// Calls into libraries that have not returned, on all threads.
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether a function of a library is running. If the process ends meanwhile, the library has ended it.
-pub fn is_calling() -> bool {
-    CALLS.load(Relaxed) > 0
-}
 
 unsafe extern "C" {
     /// Calls `work` and passes an exception that leaves it to `fail`.
@@ -48,10 +39,8 @@ pub(super) fn protect<T: Copy>(work: impl Fn() -> T + Copy) -> Result<T> {
     }
     let mut call = Call { work, result: None };
     let mut error: Option<Error> = None;
-    CALLS.fetch_add(1, Relaxed);
     // SAFETY: `run` matches its context, and `fail` the error.
     unsafe { curricle_sdk_protect(entry::<_, T>(&work), (&raw mut call).cast(), (&raw mut error).cast(), fail) };
-    CALLS.fetch_sub(1, Relaxed);
     call.result.ok_or_else(|| error.unwrap_or_else(|| Error::other("failed without an error message")))
 }
 

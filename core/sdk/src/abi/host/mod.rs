@@ -19,8 +19,6 @@ use call::{Collected, call, collect, protect, push};
 use serde_json::Value;
 use std::ffi::c_void;
 
-pub use call::is_calling;
-
 /// What the host offers to libraries, which copy it.
 pub static HOST: Host = Host { size: size_of::<Host>(), log: Some(write_log_line) };
 

@@ -16,6 +16,8 @@ pub struct Str {
 const LONGEST_LINE: usize = 4096;
 /// Longer messages are cut.
 const LONGEST_MESSAGE: usize = 1 << 16;
+/// A longer length is taken for garbage, and nothing is read.
+const ABSURD: usize = 1 << 24;
 
 impl Str {
     /// Borrows text for a call across the boundary.
@@ -42,11 +44,15 @@ impl Str {
         String::from_utf8(bytes.to_vec()).map_err(|_| Error::other(format!("{what} is not valid UTF-8")))
     }
 
-    /// Copies the start of a message, with replacement characters for invalid UTF-8.
+    /// Copies the start of a message, with replacement characters for invalid UTF-8. One of an absurd length is not
+    /// read; the length takes its place.
     ///
     /// # Safety
-    /// `data` must point to `len` readable bytes, or to 65536.
+    /// `data` must point to `len` readable bytes, or be null, or `len` be above 16777216.
     pub unsafe fn read_lossy(self) -> String {
+        if self.len > ABSURD && !self.data.is_null() {
+            return format!("(text with a length of {}, which cannot be)", self.len);
+        }
         // SAFETY: the caller's obligation.
         let bytes = unsafe { slice(self.data, self.len.min(LONGEST_MESSAGE), LONGEST_MESSAGE, "") };
         String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
@@ -84,6 +90,8 @@ mod tests {
         // SAFETY: the length is over the limit.
         let error = unsafe { text.read("the name") }.unwrap_err().to_string();
         assert!(error.starts_with("the name has a length of 18446744073709551615"), "{error}");
+        // SAFETY: as above.
+        assert!(unsafe { text.read_lossy() }.contains("18446744073709551615"));
         // SAFETY: the length is over the limit.
         assert!(unsafe { slice(&raw const text, 9, 8, "a list") }.is_err());
     }
