@@ -201,6 +201,9 @@ fn a_torchscript_network_is_part_of_the_runs_identity() {
     write_script(&sandbox, "maps.pt");
     let maps = sandbox.curricle(["run", "r.toml", "--set", SCRIPT]).assert().failure().stderr_text();
     assert!(maps.contains("returns feature maps"), "{maps}");
+    write_script(&sandbox, "state_dict.pth");
+    let tensors = sandbox.curricle(["check", "r.toml", "--set", SCRIPT]).assert().code(2).stderr_text();
+    assert!(unwrapped(&tensors).contains("holds tensors or a pickled model"), "{tensors}");
 }
 
 #[test]

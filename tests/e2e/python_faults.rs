@@ -57,6 +57,11 @@ class Nothing(nn.Module):
         pass
 
 
+class Infinite(nn.Module):
+    def forward(self, embeddings, labels):  # here
+        return (embeddings.sum() * 0 + 1e3).exp()
+
+
 class Detached(nn.Module):
     def forward(self, embeddings, labels):  # here
         return embeddings.detach().sum()
@@ -95,6 +100,7 @@ fn mistakes_in_forward_name_file_line_and_cause() {
         ("Root", "the gradient is not finite: Function 'MulBackward0' returned nan values"),
         ("Vector", "returned a tensor of shape [12]; `forward` must return one number"),
         ("Nothing", "returned None; `forward` must return one number"),
+        ("Infinite", "the loss is inf, though the embeddings are finite"),
         ("Detached", "returned a value that is detached from the embeddings"),
         ("Grows", "created or removed `late`; create all tensors in `__init__`"),
     ];
@@ -164,6 +170,8 @@ fn processes_that_hang_or_die_are_errors_and_not_left_behind() {
     assert!(!std::path::Path::new("/proc").join(id).exists(), "the process is left behind");
     let (dies, _) = reason("Dies", "300");
     assert!(dies.starts_with("l.py:12: its process ended during `forward` (signal: 11 (SIGSEGV)"), "{dies}");
+    let noise = ["Extension modules: ", "_call_impl", "File \"<string>\""];
+    assert!(!noise.into_iter().any(|line| dies.contains(line)), "{dies}");
     let (leaves, _) = reason("Leaves", "300");
     assert!(leaves.starts_with("l.py: its process ended during `forward` (exit status: 7)"), "{leaves}");
 }

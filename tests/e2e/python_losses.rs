@@ -126,6 +126,7 @@ fn a_loss_of_pytorch_metric_learning_gives_the_same_numbers_as_the_built_in_one(
     let listed = sandbox.curricle(["list", "loss", "--plugin", "pml.py", "--python", &python]).assert().success();
     let listed = listed.stdout_text();
     assert!(listed.contains("base: a number, default 0.5\n        The shift in the exponent"), "{listed}");
+    assert!(!listed.contains("Args: "), "a summary ends before the arguments: {listed}");
 }
 
 fn sandbox() -> Sandbox {
@@ -210,6 +211,21 @@ fn a_module_may_keep_what_it_was_given() {
     sandbox.write("losses.py", file);
     sandbox.write("r.toml", sandbox.read("r.toml").replace("ProxyNCA", "Keeps").replace("epochs = 3", "epochs = 1"));
     sandbox.curricle(["run", "r.toml", "--python", &python]).assert().success();
+}
+
+#[test]
+fn constructors_may_take_arguments_by_position_or_by_name_alone() {
+    let Some(python) = python() else { return };
+    let sandbox = Sandbox::new();
+    write_batch(&sandbox, false);
+    let file = "import torch\n\n\nclass Scaled(torch.nn.Module):\n    \
+                def __init__(self, first: float, second: float = 1.0, /, third: float = 1.0, *, fourth: float = 1.0):\n        \
+                super().__init__()\n        self.scale = first + 10 * second + 100 * third + 1000 * fourth\n\n    \
+                def forward(self, embeddings, labels):\n        return embeddings.sum() * 0 + self.scale\n";
+    sandbox.write("l.py", file);
+    let sets = ["first=1", "second=2", "third=3", "fourth=4"].into_iter().flat_map(|set| ["--set", set]);
+    let args: Vec<_> = ["Scaled", "--plugin", "l.py", "--python", &python].into_iter().chain(sets).collect();
+    assert_near(&probe(&sandbox, &args)("loss"), &[4321.0], "loss");
 }
 
 #[test]

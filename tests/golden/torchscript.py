@@ -72,6 +72,21 @@ class Pair(nn.Module):
         return x.mean((2, 3)), x
 
 
+class Constant(nn.Module):
+    def forward(self, x):
+        return x.mean((2, 3))
+
+
+class Detached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x):
+        with torch.no_grad():
+            return self.head(x.mean((2, 3)))
+
+
 def write(module, path):
     """Without the debug files, which are half of it and name the folders of this machine."""
     module.save(str(path))
@@ -96,6 +111,8 @@ def main():
     save(Tied(), "tied.pt")
     save(Overlapping(), "overlapping.pt")
     save(Pair(), "pair.pt")
+    save(Constant(), "constant.pt")
+    save(Detached(), "detached.pt")
     save(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2)).half(), "half.pt")
     torch.save(net.state_dict(), folder / "state_dict.pth")
 

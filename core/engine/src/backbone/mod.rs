@@ -26,7 +26,7 @@ pub(crate) use groups::{layer_decay, parameter_groups, suggest_group};
 pub(crate) use init::standard_normal;
 pub(crate) use network::{ImageSize, image_size};
 pub use recognise::RecognisedNetwork;
-pub(crate) use torchscript::script_hash;
+pub(crate) use torchscript::{check_script, script_hash};
 pub(crate) use weights::pytorch_tensors;
 
 use crate::data::{Inputs, Layout, View};

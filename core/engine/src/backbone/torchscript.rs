@@ -93,15 +93,34 @@ pub(super) fn build(
         let _ = parts.into_iter().fold(path.clone(), |path, part| path / part).add(last, tensor, trained);
     }
     let module = ScriptModule { script: Arc::new(Mutex::new(script)), frozen_norm: recipe.frozen_norm };
-    let features = features(&module, (height, width), device).map_err(wrong)?;
+    let output = trial(&module, (height, width), device).map_err(wrong)?;
+    let features = features(&output).map_err(wrong)?;
+    if !recipe.frozen {
+        trainable(&tensors, &output).map_err(wrong)?;
+    }
     Ok((Network { module: Box::new(module.clone()), features }, module))
 }
 
-/// The names of a module's tensors.
+/// Checks before training that the file is the one that the recipe means, and a module. The trial is left to
+/// [`build`], which knows the device.
+pub(crate) fn check_script(recipe: &TorchscriptRecipe) -> Result<()> {
+    check_hash(&mut recipe.clone())?;
+    names(&recipe.path).map(drop)
+}
+
+/// The names of a module's tensors. A sweep asks for the same file once for each recipe.
 pub(super) fn names(path: &Path) -> Result<Vec<String>> {
+    static KNOWN: Mutex<BTreeMap<String, Vec<String>>> = Mutex::new(BTreeMap::new());
+    let hash = script_hash(path)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(names) = known.get(&hash) {
+        return Ok(names.clone());
+    }
     let wrong = |message| Error::format(path, message);
     let tensors = load(path, Device::Cpu)?.tensors().map_err(|error| wrong(error.to_string()))?;
-    Ok(distinct(tensors).map_err(wrong)?.into_iter().map(|named| named.name).collect())
+    let names: Vec<_> = distinct(tensors).map_err(wrong)?.into_iter().map(|named| named.name).collect();
+    known.insert(hash, names.clone());
+    Ok(names)
 }
 
 fn load(path: &Path, device: Device) -> Result<Script> {
@@ -144,19 +163,25 @@ fn distinct(tensors: Vec<ScriptTensor>) -> Result<Vec<ScriptTensor>, String> {
     Ok(found)
 }
 
-/// The number of features, found with a trial batch.
-fn features(module: &ScriptModule, (height, width): (i64, i64), device: Device) -> Result<i64, String> {
+/// What the module returns for two images.
+fn trial(module: &ScriptModule, (height, width): (i64, i64), device: Device) -> Result<Tensor, String> {
     let images = Tensor::zeros([2, 3, height, width], (Kind::Float, device));
     let output = module.with(|script| {
         script.train(false, false)?;
-        tch::no_grad(|| script.forward(&images))
+        tch::with_grad(|| script.forward(&images))
     });
-    let output = output.map_err(|error| {
-        format!(
-            "fails on images of {height} × {width} pixels: {}; use the size that it was made for (`images.size`)",
-            last_line(&error.to_string())
-        )
-    })?;
+    output.map_err(|error| {
+        let cause = last_line(&error.to_string()).trim_start_matches("Internal torch error: ").to_string();
+        let fix = match cause.contains("instead of one tensor") {
+            true => "wrap it in a module that returns the features alone",
+            false => "if it was made for another size, set `images.size`",
+        };
+        format!("fails on two images of {height} × {width} pixels: {cause}; {fix}")
+    })
+}
+
+/// The number of features.
+fn features(output: &Tensor) -> Result<i64, String> {
     match output.size().as_slice() {
         &[2, features] if features > 0 => Ok(features),
         size @ [2, _, _, _] => Err(format!(
@@ -168,6 +193,21 @@ fn features(module: &ScriptModule, (height, width): (i64, i64), device: Device) 
             "returns shape {size:?} for 2 images instead of [2, F]; was the size of the batch fixed while tracing?"
         )),
     }
+}
+
+/// Checks that training can change what the module returns. Parameters that Python has frozen stay so.
+fn trainable(tensors: &[ScriptTensor], output: &Tensor) -> Result<(), String> {
+    let mut parameters = tensors.iter().filter(|named| !named.buffer).peekable();
+    let (what, cause) = match parameters.peek().is_some() {
+        false => ("has no parameters", "`torch.jit.freeze` makes them constants"),
+        true if !output.requires_grad() && parameters.any(|named| named.tensor.requires_grad()) => {
+            ("returns features that are detached from its parameters", "`no_grad` or `detach` in its `forward`")
+        }
+        true => return Ok(()),
+    };
+    Err(format!(
+        "{what} ({cause}?), so it cannot be trained; `backbone.frozen = true` trains the embedding layer alone"
+    ))
 }
 
 fn first_line(text: &str) -> &str {

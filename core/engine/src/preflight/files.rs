@@ -37,12 +37,12 @@ impl Wanted {
     fn problem(self, written: Written, setting: &str, path: &Path) -> Option<Problem> {
         let shown = path.display();
         // A pipe or a device counts as a file here; reading it gives the right error.
-        let message = match (self, path.is_dir(), path.exists()) {
+        let (message, label) = match (self, path.is_dir(), path.exists()) {
             (Wanted::Folder, true, _) | (Wanted::File, false, true) => return None,
-            (Wanted::Folder, _, true) => format!("`{shown}` is not a folder"),
-            (Wanted::File, true, _) => format!("`{shown}` is a folder, not a file"),
-            (Wanted::Folder, _, false) => format!("there is no folder `{shown}`"),
-            (Wanted::File, _, false) => format!("there is no file `{shown}`"),
+            (Wanted::Folder, _, true) => (format!("`{shown}` is not a folder"), "not a folder"),
+            (Wanted::File, true, _) => (format!("`{shown}` is a folder, not a file"), "a folder"),
+            (Wanted::Folder, _, false) => (format!("there is no folder `{shown}`"), "not found"),
+            (Wanted::File, _, false) => (format!("there is no file `{shown}`"), "not found"),
         };
         let place = written.tree.origin_of(setting);
         let help = match place.place() {
@@ -52,6 +52,6 @@ impl Wanted {
             ),
             _ => format!("paths are relative to the recipe that names them; or use `--set {setting}=PATH`"),
         };
-        Some(written.problem(setting, message).label("not found").help(help))
+        Some(written.problem(setting, message).label(label).help(help))
     }
 }

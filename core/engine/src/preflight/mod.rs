@@ -29,6 +29,7 @@ impl Examiner<'_> {
         problems.extend(network::problems(written));
         if self.files {
             problems.extend(files::missing(written));
+            problems.extend(network::unusable_script(written));
         }
         let mut lr_scales = Vec::new();
         match Method::new(written.recipe, self.registry) {

@@ -1,4 +1,4 @@
-//! Images of a size that the network does not take.
+//! Networks that cannot be used: images of a size that they do not take, files that are not modules.
 
 use crate::backbone::{self, ImageSize};
 use curricle_recipe::{DataRecipe, Problem, Written};
@@ -23,4 +23,11 @@ pub(super) fn problems(written: Written) -> Vec<Problem> {
         ImageSize::MultipleOf(_) => "not a multiple of the patch size",
     };
     vec![written.problem(path, message).label(label).help(format!("set `{path} = {fitting}`"))]
+}
+
+/// The problem with a file that exists but is not a TorchScript module, or another one than the recipe means.
+pub(super) fn unusable_script(written: Written) -> Option<Problem> {
+    let script = written.recipe.backbone.torchscript().filter(|script| script.path.is_file())?;
+    let error = backbone::check_script(script).err()?;
+    Some(written.problem("backbone.path", error.to_string()).label("cannot be used"))
 }

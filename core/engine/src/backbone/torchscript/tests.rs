@@ -143,7 +143,9 @@ fn modules_that_cannot_be_used_are_refused_with_the_reason() {
         ("maps.pt", "returns feature maps [2, 4, 30, 30] instead of features [B, F]; pool them"),
         ("one_batch.pt", "returns shape [1, 6] for 2 images instead of [2, F]"),
         ("overlapping.pt", "has `a` and `b` in the same memory; give each its own tensor"),
-        ("pair.pt", "returns Tuple instead of one tensor"),
+        ("pair.pt", "returns Tuple instead of one tensor; wrap it in a module that returns the features alone"),
+        ("constant.pt", "has no parameters (`torch.jit.freeze` makes them constants?), so it cannot be trained"),
+        ("detached.pt", "returns features that are detached from its parameters (`no_grad` or `detach`"),
         ("half.pt", "of type Half; save the network with `model.float()`"),
         ("missing.pt", "missing.pt"),
     ] {
@@ -152,6 +154,10 @@ fn modules_that_cannot_be_used_are_refused_with_the_reason() {
     }
     assert!(build(&recipe(golden("fixed.pt")), 32).is_ok());
     let message = refused("fixed.pt", 48);
-    assert!(message.contains("fails on images of 48 × 48 pixels: "), "{message}");
+    assert!(message.contains("fails on two images of 48 × 48 pixels: "), "{message}");
     assert!(message.contains("shapes cannot be multiplied (2x6912 and 3072x2)"), "{message}");
+    assert!(message.ends_with("if it was made for another size, set `images.size`"), "{message}");
+    for name in ["constant.pt", "detached.pt"] {
+        assert!(build(&TorchscriptRecipe { frozen: true, ..recipe(golden(name)) }, 32).is_ok(), "{name}");
+    }
 }

@@ -1,13 +1,14 @@
 //! Losses in Python files.
 //!
 //! A file is served by a process of the user's own interpreter (`worker.py`, started by `worker`), so that its torch
-//! may be any version and a crash is an error. The process describes the classes of the file, each of which becomes
-//! an ordinary component (`loss`). Tensors cross in shared memory (`memory`); loss and gradients come back and enter
-//! the graph as a function with known derivatives.
+//! may be any version and a crash is an error, which repeats what the process printed last (`output`). The process
+//! describes the classes of the file, each of which becomes an ordinary component (`loss`). Tensors cross in shared
+//! memory (`memory`); loss and gradients come back and enter the graph as a function with known derivatives.
 
 mod interpreter;
 mod loss;
 mod memory;
+mod output;
 mod worker;
 
 pub use interpreter::{Interpreter, set_interpreter};

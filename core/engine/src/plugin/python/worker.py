@@ -249,7 +249,8 @@ def description(name, cls):
             rule["default"] = default
         properties[key] = rule
     package = sys.modules.get(cls.__module__.split(".")[0])
-    summary = (cls.__doc__ or "").strip().split("\n\n")[0]
+    # The first paragraph. Some authors leave no blank line before the arguments.
+    summary = re.split(r"\n\n|\n(?=Arg\w*:|Parameters\b|:param )", inspect.cleandoc(cls.__doc__ or ""))[0]
     return {
         "name": name,
         "version": str(getattr(package, "__version__", "")),
@@ -336,6 +337,7 @@ class Loss:
         self.parameters = arguments(cls)
         self.settings = {key: self.converted(key, value) for key, value in settings.items() if value is not None}
         self.sizes = [key for key in SIZES if key in self.parameters]
+        self.positional = [p.name for p in self.parameters.values() if p.kind is p.POSITIONAL_ONLY]
         if not self.sizes:
             self.module({})
 
@@ -357,7 +359,9 @@ class Loss:
         key = tuple(request[SIZES[size]] for size in self.sizes)
         if seed is not None or key not in self.modules:
             seed_all(seed or 0)
-            self.modules[key] = self.cls(**self.settings, **dict(zip(self.sizes, key))).train()
+            given = {**self.settings, **dict(zip(self.sizes, key))}
+            positional = [given.pop(name) for name in self.positional if name in given]
+            self.modules[key] = self.cls(*positional, **given).train()
             # Later its tensors are those of curricle, which may have another precision.
             self.declarations[key] = self.declaration(self.modules[key])
         return self.modules[key]
@@ -452,7 +456,9 @@ class Loss:
                 with torch.autograd.detect_anomaly():
                     with FirstNaN():
                         again = module(**given)
-                    again.reshape(()).backward(inputs=[given["embeddings"]])
+                    # An infinite loss explains an infinite gradient.
+                    if is_finite(value):
+                        again.reshape(()).backward(inputs=[given["embeddings"]])
             except FloatingPointError as error:
                 return error
             except RuntimeError as error:
@@ -461,8 +467,8 @@ class Loss:
                 lines = re.findall(rf'File "{re.escape(PATH)}", line (\d+)', text)
                 place = (PATH, int(lines[-1])) if lines else self.cls.forward
                 return Fault(place, f"the gradient is not finite: {error}")
-        what = "the loss is" if not is_finite(value) else "a gradient is"
-        return Fault(self.cls.forward, f"{what} not finite, though the embeddings are")
+        what = "a gradient is not finite" if is_finite(value) else f"the loss is {value.item()}"
+        return Fault(self.cls.forward, f"{what}, though the embeddings are finite")
 
 
 class WrongType(Exception):

@@ -2,16 +2,13 @@
 
 use super::interpreter::Interpreter;
 use super::memory::SharedMemory;
-use crate::progress;
-use crate::track::logging;
+use super::output::{Output, SHOWN_LINES, line_in};
 use curricle_sdk::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::VecDeque;
-use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,9 +19,6 @@ use std::time::{Duration, Instant};
 /// The program of the process, which it reads from the shared memory, so that lists of processes stay readable.
 const SOURCE: &str = include_str!("worker.py");
 const RUN_SOURCE: &str = "import sys; exec(open(int(sys.argv[2]), 'rb', closefd=False).read())";
-
-/// Lines of a traceback, and of the output of a process that ended, that an error repeats.
-const SHOWN_LINES: usize = 16;
 
 /// How long to poll for a reply before sleeping until it comes.
 const SOON: Duration = Duration::from_millis(2);
@@ -43,8 +37,24 @@ pub(super) enum Failure {
     Python(PythonError),
     /// A setting has a value of the wrong type.
     Setting { key: String, message: String },
-    /// The process ended or was ended; the message says why and where.
-    Ended(String),
+    /// The process ended or was ended.
+    Ended(Ending),
+}
+
+/// Why and where the process ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    what: String,
+    /// What to do, if that does not depend on the cause.
+    help: Option<&'static str>,
+    /// The last lines that it printed.
+    printed: Vec<String>,
+}
+
+impl Ending {
+    fn last_lines(&self) -> String {
+        self.printed.iter().fold(String::new(), |text, line| text + "\n  " + line)
+    }
 }
 
 /// An error in Python code.
@@ -80,10 +90,11 @@ impl Failure {
                 (what, if lines.is_empty() { "correct the file".into() } else { format!("correct the file:{lines}") })
             }
             Self::Setting { key, message } => (format!("refuses `{key}`: {message}"), "correct the file".into()),
-            Self::Ended(message) => match message.split_once('\n') {
-                Some((what, lines)) => (format!("cannot be used: {what}"), format!("correct the file:\n{lines}")),
-                None => (format!("cannot be used: {message}"), "correct the file".into()),
-            },
+            Self::Ended(ending) => {
+                let help = ending.help.unwrap_or("correct the file, or name another interpreter with `--python`");
+                let colon = if ending.printed.is_empty() { "" } else { ":" };
+                (format!("cannot be used: {}", ending.what), format!("{help}{colon}{}", ending.last_lines()))
+            }
         }
     }
 }
@@ -93,7 +104,10 @@ impl From<Failure> for Error {
         match failure {
             Failure::Setting { key, message } => Error::setting(key, message),
             Failure::Python(error) => Error::other(format!("{}: {}{}", error.at, error.what, error.last_lines())),
-            Failure::Ended(message) => Error::other(message),
+            Failure::Ended(ending) => {
+                let help = ending.help.map_or_else(String::new, |help| format!("; {help}"));
+                Error::other(format!("{}{help}{}", ending.what, ending.last_lines()))
+            }
             other => {
                 let (what, fix) = other.refusal();
                 Error::other(format!("{what}; {fix}"))
@@ -135,7 +149,7 @@ pub(super) struct Process {
     /// Whether the last reply came within [`SOON`].
     replies_soon: bool,
     /// Why the process ended, for all later calls.
-    ended: Option<String>,
+    ended: Option<Ending>,
 }
 
 impl Process {
@@ -249,12 +263,12 @@ impl Process {
             // SAFETY: the child has not been waited for, so its process id is still valid. Python shows its traceback.
             unsafe { libc::kill(id, libc::SIGUSR1) };
         }
-        self.output.wait_for(LAST_WORDS, |lines| lines.iter().any(|line| line.starts_with("  File ")));
+        self.output.wait_for(LAST_WORDS, |lines| line_in(&self.path, lines).is_some());
         let _ = self.child.kill();
         let _ = self.child.wait();
         let seconds = self.time_limit.as_secs_f64();
         let what = format!("{during} took longer than {seconds} s, and its process was ended");
-        self.end(&what, "; if that is normal, raise `--python-timeout`")
+        self.end(&what, Some("if that is normal, raise `--python-timeout`"))
     }
 
     /// The process closed its socket.
@@ -270,101 +284,29 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.output.wait_for(LAST_WORDS, |_| false);
-        self.end(&format!("its process ended during {during} ({status})"), "")
+        self.end(&format!("its process ended during {during} ({status})"), None)
     }
 
     /// A reply that is not one.
     fn confused(&mut self, error: &serde_json::Error) -> Failure {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        self.end(&format!("its process sent something else than a reply: {error}"), "")
+        self.end(&format!("its process sent something else than a reply: {error}"), None)
     }
 
-    fn end(&mut self, what: &str, help: &str) -> Failure {
-        let lines = self.output.last_lines();
+    fn end(&mut self, what: &str, help: Option<&'static str>) -> Failure {
+        let printed = self.output.last_lines();
         let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let mut message = match line_in(&self.path, &lines) {
-            Some(line) => format!("{file}:{line}: {what}{help}"),
-            None => format!("{file}: {what}{help}"),
-        };
-        for line in lines.iter().filter(|line| !line.contains("File \"<string>\"")) {
-            let _ = write!(message, "\n  {line}");
-        }
-        self.ended = Some(message.clone());
-        Failure::Ended(message)
-    }
-}
-
-/// The line of the file in the innermost call that Python's fault handler shows.
-fn line_in(path: &Path, lines: &[String]) -> Option<u64> {
-    let start = format!("  File \"{}\", line ", path.display());
-    let rest = lines.iter().find_map(|line| line.strip_prefix(&start))?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-/// What the process prints: shown, logged, and the last lines kept for errors.
-#[derive(Debug, Default)]
-struct Output {
-    kept: Mutex<(VecDeque<String>, bool)>,
-}
-
-impl Output {
-    fn follow(self: &Arc<Self>, stream: impl Read + Send + 'static, path: &Path) {
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let output = Arc::clone(self);
-        std::thread::spawn(move || {
-            let mut stream = BufReader::new(stream);
-            let mut line = Vec::new();
-            while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                let text = String::from_utf8_lossy(&line).trim_end().to_string();
-                line.clear();
-                progress::print(&format!("{file}: {text}\n"));
-                tracing::info!(target: logging::FILE_ONLY, "{file}: {text}");
-                let kept = &mut output.lock().0;
-                kept.push_back(text);
-                if kept.len() > SHOWN_LINES {
-                    kept.pop_front();
-                }
-            }
-            output.lock().1 = true;
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (VecDeque<String>, bool)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until the stream has ended or the lines are as wanted, but not longer than this.
-    fn wait_for(&self, limit: Duration, wanted: impl Fn(&VecDeque<String>) -> bool) {
-        let deadline = Instant::now() + limit;
-        while Instant::now() < deadline {
-            let kept = self.lock();
-            if kept.1 || wanted(&kept.0) {
-                return;
-            }
-            drop(kept);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn last_lines(&self) -> Vec<String> {
-        self.lock().0.iter().cloned().collect()
+        let line = line_in(&self.path, &printed).map_or_else(String::new, |line| format!(":{line}"));
+        let ending = Ending { what: format!("{file}{line}: {what}"), help, printed };
+        self.ended = Some(ending.clone());
+        Failure::Ended(ending)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_innermost_line_of_the_file_is_found_in_a_traceback() {
-        let lines = ["Current thread 0x1 (most recent call first):", "  File \"/torch/x.py\", line 3 in f"];
-        let mut lines = lines.map(String::from).to_vec();
-        assert_eq!(line_in(Path::new("/a/l.py"), &lines), None);
-        lines.push("  File \"/a/l.py\", line 12 in forward".into());
-        lines.push("  File \"/a/l.py\", line 40 in outer".into());
-        assert_eq!(line_in(Path::new("/a/l.py"), &lines), Some(12));
-    }
 
     #[test]
     fn a_missing_interpreter_is_named() {
@@ -378,7 +320,19 @@ mod tests {
     #[test]
     fn a_program_that_is_not_python_is_an_error() {
         let python = Interpreter { program: "true".into(), ..Interpreter::default() };
-        let message = Error::from(Worker::start::<Value>(Path::new("x.py"), &python).unwrap_err()).to_string();
+        let start = || Worker::start::<Value>(Path::new("x.py"), &python).unwrap_err();
+        let message = Error::from(start()).to_string();
         assert!(message.starts_with("x.py: its process ended during loading the file (exit status: 0)"), "{message}");
+        let (_, fix) = start().refusal();
+        assert_eq!(fix, "correct the file, or name another interpreter with `--python`");
+    }
+
+    #[test]
+    fn a_file_that_takes_long_to_load_is_not_called_wrong() {
+        let help = Some("if that is normal, raise `--python-timeout`");
+        let ending = Ending { what: "x.py:3: took long".into(), help, printed: vec!["  File \"x.py\", line 3".into()] };
+        let (what, fix) = Failure::Ended(ending).refusal();
+        assert_eq!(what, "cannot be used: x.py:3: took long");
+        assert_eq!(fix, "if that is normal, raise `--python-timeout`:\n    File \"x.py\", line 3");
     }
 }
