@@ -302,7 +302,7 @@ mod tests {
             let mut svg = Svg::default();
             heading(&mut svg, title);
             let text = svg.document("name", (WIDTH, 100.0), "", "");
-            text.split("font-size=\"").filter_map(|part| part.split('"').next()?.parse().ok()).next_back().unwrap()
+            text.split("font-size=\"").filter_map(|part| part.split('"').next()?.parse().ok()).last().unwrap()
         };
         assert_eq!(size("R@1 during training (clean labels)"), 15.0);
         let long = "Projected gradient when the solver stopped (20 % uniform noise)";

@@ -29,7 +29,7 @@ pub(super) struct Machine<'b, 'd> {
     memo: HashMap<usize, PickleValue>,
     storages: HashMap<Rc<str>, Rc<Storage>>,
     /// The items of tuples, lists and dictionaries.
-    pub held: Vec<Vec<PickleValue>>,
+    pub(super) held: Vec<Vec<PickleValue>>,
     /// Number of values that may still be copied.
     left: usize,
 }
@@ -136,13 +136,13 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// Stores items and returns their index.
-    pub fn hold(&mut self, items: Vec<PickleValue>) -> usize {
+    pub(super) fn hold(&mut self, items: Vec<PickleValue>) -> usize {
         self.held.push(items);
         self.held.len() - 1
     }
 
     /// A few bytes can refer to one large value many times; copies of it would fill the memory.
-    pub fn spend(&mut self, copied: usize) -> Result<(), String> {
+    pub(super) fn spend(&mut self, copied: usize) -> Result<(), String> {
         self.left =
             self.left.checked_sub(copied).ok_or("copies shared values more often than state dictionaries do")?;
         Ok(())
