@@ -221,6 +221,26 @@ fn precision_and_memory_format_change_embeddings_only_by_rounding() {
 }
 
 #[test]
+fn the_memory_format_of_grey_images_changes_gradients_only_by_rounding() {
+    let layout = Layout::Images { channels: 1, height: 32, width: 32 };
+    let grey: Vec<u8> = numbers("grey", 4 * 32 * 32).into_iter().map(|u| (u * 256.0) as u8).collect();
+    let images = Tensor::from_slice(&grey).view([4, 1, 32, 32]);
+    let gradients = |channels_last| {
+        let mut model = model(&BackboneRecipe::Conv4 { width: 8 }, layout);
+        model.set_compute(Compute { channels_last, ..Default::default() });
+        let towards = Tensor::arange(32, (Kind::Float, Device::Cpu)).view([4, 8]);
+        (model.forward(&images, true) * towards).sum(Kind::Float).backward();
+        let trained = model.tensors().into_iter().filter(|named| named.tensor.requires_grad());
+        trained.map(|named| (named.name, named.tensor.grad())).collect::<Vec<_>>()
+    };
+    for ((name, first), (_, last)) in gradients(false).iter().zip(&gradients(true)) {
+        let size = first.abs().max().double_value(&[]);
+        let difference = (first - last).abs().max().double_value(&[]);
+        assert!(size > 0.0 && difference < 1e-4 * size + 1e-6, "{name}: {difference} of {size}");
+    }
+}
+
+#[test]
 fn a_traced_model_gives_the_same_embeddings_for_any_batch_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pt");
