@@ -57,7 +57,7 @@ impl Compute {
     pub(crate) fn arrange(self, inputs: &Tensor) -> Tensor {
         match (inputs.dim(), self.channels_last) {
             (4, true) => channels_last(inputs),
-            (4, false) => inputs.contiguous(),
+            (4, false) => channels_first(inputs),
             _ => inputs.shallow_clone(),
         }
     }
@@ -72,6 +72,13 @@ fn channels_last(inputs: &Tensor) -> Tensor {
     let (channels, row) = (size[1], size[1] * size[3]);
     let stride = [row * size[2], 1, row, channels];
     inputs.permute([0, 2, 3, 1]).contiguous().as_strided(&size, stride, None)
+}
+
+/// A tensor with the usual strides, also where those of channels last are the same bytes.
+fn channels_first(inputs: &Tensor) -> Tensor {
+    let size = inputs.size();
+    let map = size[2] * size[3];
+    inputs.contiguous().as_strided(&size, [size[1] * map, map, size[3], 1], None)
 }
 
 fn computes_bf16(device: Device) -> Result<bool> {
