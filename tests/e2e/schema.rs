@@ -42,20 +42,20 @@ fn every_recipe_of_the_repository_is_valid_in_an_editor() {
 /// Taplo follows such an `allOf` again and again until its stack overflows, and completes nothing through references.
 #[test]
 fn language_servers_survive_the_schema() {
-    fn endless<'s>(rule: &'s Value, path: String, found: &mut Vec<String>) {
+    fn endless<'s>(rule: &'s Value, path: &str, found: &mut Vec<String>) {
         let children: Vec<(String, &'s Value)> = match rule {
             Value::Object(map) => map.iter().map(|(key, rule)| (key.clone(), rule)).collect(),
             Value::Array(rules) => rules.iter().enumerate().map(|(index, rule)| (index.to_string(), rule)).collect(),
             _ => return,
         };
         if rule["allOf"].is_array() && !rule["properties"].is_object() || rule["$ref"].is_string() {
-            found.push(path.clone());
+            found.push(path.to_string());
         }
-        children.into_iter().for_each(|(key, child)| endless(child, format!("{path}/{key}"), found));
+        children.into_iter().for_each(|(key, child)| endless(child, &format!("{path}/{key}"), found));
     }
     let schema = Sandbox::new().curricle(["schema"]).assert().success().json();
     let mut found = Vec::new();
-    endless(&schema, String::new(), &mut found);
+    endless(&schema, "", &mut found);
     assert_eq!(found, Vec::<String>::new());
 }
 

@@ -88,7 +88,7 @@ impl<'a> Findings<'a> {
         }
         let far = audit.no_class();
         let shown = &far[..far.len().min(ROWS)];
-        let images = images(&audit.split, shown.iter().map(|e| e.row).collect())?;
+        let images = images(&audit.split, &shown.iter().map(|e| e.row).collect::<Vec<_>>())?;
         let one = |(e, image): (&&'a super::Evidence, Option<String>)| FarSample {
             far: format!("{:.1}", e.far),
             member: Member { path: &e.path, label: Some(audit.class(e.label)), proposed: None, image },
@@ -106,8 +106,8 @@ impl<'a> Findings<'a> {
 /// Pairs of one kind, with images.
 fn pairs<'a>(audit: &'a Audit, pairs: &[&'a DuplicatePair]) -> Result<Vec<Pair<'a>>> {
     let Some(any) = pairs.first() else { return Ok(Vec::new()) };
-    let first = images(&audit.split, pairs.iter().map(|pair| pair.first).collect())?;
-    let second = images(audit.split_of_second(any), pairs.iter().map(|pair| pair.second).collect())?;
+    let first = images(&audit.split, &pairs.iter().map(|pair| pair.first).collect::<Vec<_>>())?;
+    let second = images(audit.split_of_second(any), &pairs.iter().map(|pair| pair.second).collect::<Vec<_>>())?;
     let one = |((pair, first), second): ((&&'a DuplicatePair, _), _)| {
         let (paths, labels) = (audit.pair_paths(pair), audit.pair_labels(pair));
         let other = |label: Option<&'a str>| label.filter(|_| pair.kind == DuplicateKind::OtherClass);
@@ -122,8 +122,8 @@ fn pairs<'a>(audit: &'a Audit, pairs: &[&'a DuplicatePair]) -> Result<Vec<Pair<'
 }
 
 /// The images of some rows; `None` for each if the data set has no images.
-fn images(split: &Split, rows: Vec<usize>) -> Result<Vec<Option<String>>> {
-    match thumbnails(&split.inputs, &rows, SIDE)? {
+fn images(split: &Split, rows: &[usize]) -> Result<Vec<Option<String>>> {
+    match thumbnails(&split.inputs, rows, SIDE)? {
         Some(images) => images.iter().map(|image| data_uri(image).map(Some)).collect(),
         None => Ok(vec![None; rows.len()]),
     }

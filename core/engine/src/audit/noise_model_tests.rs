@@ -78,7 +78,7 @@ fn the_number_of_wrong_labels_is_estimated_and_they_come_first() {
 fn classes_of_several_groups_are_judged_by_their_nearest_samples() {
     // Each of 4 classes is 4 groups, so that the mean of a class is nowhere near its samples.
     let (x, groups, _) = clusters(16, 30, 0.4, 0, 3);
-    let wrong = |i: usize| i % 11 == 0;
+    let wrong = |i: usize| i.is_multiple_of(11);
     let labels: Vec<i64> = (0..).zip(&groups).map(|(i, group)| (group + i64::from(wrong(i))) % 4).collect();
     let (estimate, judgements) = judged(&x, &labels, 4);
     let all = (0..labels.len()).filter(|&i| wrong(i)).count();
