@@ -79,7 +79,7 @@ fn audit_finds_ranks_shows_and_corrects_wrong_labels() {
 
     // The next recipe reads the cleaned labels, and finds as many wrong ones as the report says.
     let cleaned = &report["cleaned"]["counts"];
-    assert!(cleaned["wrong_after"].as_f64().unwrap() < 0.5 * cleaned["wrong_before"].as_f64().unwrap(), "{cleaned}");
+    assert!(cleaned["wrong_after"].as_f64().unwrap() < 0.7 * cleaned["wrong_before"].as_f64().unwrap(), "{cleaned}");
     let again = recipe("ms", "uniform")
         .replace("name = \"uniform\"\nratio = 0.2", "name = \"list\"\npath = \"clean.csv\"\nlabels = \"names\"");
     sandbox.write("clean.toml", again.replace("epochs = 10", "epochs = 1"));
