@@ -90,6 +90,13 @@ pub struct ReportTable {
     pub baselines: usize,
 }
 
+impl ReportTable {
+    /// The greatest number of stars in a column, for which the other cells leave room so that numbers align.
+    pub(crate) fn stars(&self, column: usize) -> usize {
+        self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.stars.len()).max().unwrap_or(0)
+    }
+}
+
 /// The mean of a metric, with its spread, its rank and how certain its difference is.
 pub(crate) fn value_cell(measure: &Measure, value: &MetricValue) -> Cell {
     let mark = match value.rank {

@@ -4,6 +4,7 @@ use crate::agreement::{Condition, Disagreement, disagreements};
 use crate::difference::{Difference, differences, shown};
 use crate::published;
 use crate::runs::{FoundRuns, ReportedRun, RunKey, SkippedRun};
+use crate::summary::ORACLE;
 use crate::{Error, Result};
 use curricle_recipe::{SweepRun, nearest};
 use curricle_record::RunResult;
@@ -263,10 +264,16 @@ fn ordered(
     distinct
 }
 
-/// Methods in the order of the published tables, then all others by name.
+/// Methods in the order of the published tables, then all others by name; `ms+knn` follows `ms`.
 fn usual_order(a: &str, b: &str) -> Ordering {
     let place = |name: &str| published::methods().position(|known| known == name).unwrap_or(usize::MAX);
-    place(a).cmp(&place(b)).then_with(|| natural(a, b))
+    // `ms + knn`, if the recipe does not name the method.
+    let parts = |name| str::split_once(name, '+').map_or((name, None), |(l, w)| (l.trim(), Some(w.trim())));
+    let ((a_loss, a_weights), (b_loss, b_weights)) = (parts(a), parts(b));
+    let losses = place(a_loss).cmp(&place(b_loss)).then_with(|| natural(a_loss, b_loss));
+    // What knows every flip is the upper bound, and comes last.
+    let scheme = |weights: Option<&str>| (weights.is_some(), weights == Some(ORACLE));
+    losses.then(scheme(a_weights).cmp(&scheme(b_weights))).then_with(|| natural(a, b))
 }
 
 /// Sort key of cases, before their names: the data set, then the amount of noise.

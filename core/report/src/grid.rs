@@ -2,12 +2,14 @@
 
 use crate::case_title::case_title;
 use crate::cell::{Cell, ReportTable, value_cell};
+use crate::summary::ORACLE;
 use crate::{Comparison, Measure, Summary, SummaryRow};
 
-/// One table for each case with at least two losses and two weight schemes.
-pub(crate) fn grids(comparison: &Comparison, summary: &Summary) -> Vec<ReportTable> {
+/// One table for each case with at least two losses and two weight schemes, and the case.
+pub(crate) fn grids<'a>(comparison: &'a Comparison, summary: &Summary) -> Vec<(&'a str, ReportTable)> {
     let Some(main) = summary.metrics.first() else { return Vec::new() };
-    comparison.cases.iter().filter_map(|case| grid(case, main, comparison, summary)).collect()
+    let cases = comparison.cases.iter().map(String::as_str);
+    cases.filter_map(|case| Some((case, grid(case, main, comparison, summary)?))).collect()
 }
 
 fn grid(case: &str, main: &Measure, comparison: &Comparison, summary: &Summary) -> Option<ReportTable> {
@@ -33,7 +35,7 @@ fn grid(case: &str, main: &Measure, comparison: &Comparison, summary: &Summary) 
     // No weights first, the upper bound last.
     schemes.sort_by_key(|scheme| match *scheme {
         "uniform" => 0,
-        "oracle" => 2,
+        ORACLE => 2,
         _ => 1,
     });
     let mut columns = vec!["loss".to_string()];

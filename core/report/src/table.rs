@@ -4,7 +4,7 @@ use crate::case_title::case_title;
 use crate::cell::value_cell;
 pub use crate::cell::{Cell, Content, Mark, ReportTable};
 use crate::grid::grids;
-use crate::summary::{MetricValue, Summary, SummaryRow};
+use crate::summary::{MetricValue, ORACLE, Summary, SummaryRow};
 use crate::{Comparison, Measure, Published, published};
 
 /// All tables of a report with their notes.
@@ -14,7 +14,8 @@ pub struct ReportLayout {
     pub title: String,
     /// The tables.
     pub tables: Vec<ReportTable>,
-    /// The one table for papers: methods × cases, or methods × metrics of a single case, and losses × weights.
+    /// The tables for papers: methods × cases, or methods × metrics of a single case, and losses × weights; many
+    /// methods have losses × weights only, where they have them.
     pub compact: Vec<ReportTable>,
     /// How to read them.
     pub notes: Vec<String>,
@@ -22,19 +23,26 @@ pub struct ReportLayout {
     pub caveats: Vec<String>,
 }
 
+/// Methods that an overview shows on one page. With more, tables of losses × weights say the same at a glance.
+const PAGE: usize = 40;
+
 /// Lays out an overview of all cases, if there are several, and one table for each.
 pub fn layout(title: &str, comparison: &Comparison, summary: &Summary) -> ReportLayout {
     let grids = grids(comparison, summary);
-    let mut tables = Vec::new();
-    if let (Some(main), true) = (summary.metrics.first(), comparison.cases.len() > 1) {
-        tables.push(overview(main, comparison, summary));
-    }
-    let mut compact = tables.clone();
-    if compact.is_empty() {
-        compact.extend(comparison.cases.first().map(|case| of_metrics(case, comparison, summary)));
-    }
-    compact.extend(grids.iter().cloned());
-    tables.extend(grids);
+    let main = summary.metrics.first().filter(|_| comparison.cases.len() > 1);
+    let overview: Vec<ReportTable> = main.map(|main| overview(main, comparison, summary)).into_iter().collect();
+    let long = !grids.is_empty() && comparison.methods.len() > PAGE;
+    let compact: Vec<ReportTable> = if long || overview.is_empty() {
+        let has_grid = |case: &String| long && grids.iter().any(|(own, _)| own == case);
+        let others = comparison.cases.iter().filter(|case| !has_grid(case));
+        others.map(|case| of_metrics(case, comparison, summary)).collect()
+    } else {
+        overview.clone()
+    };
+    let grids: Vec<ReportTable> = grids.into_iter().map(|(_, table)| table).collect();
+    let compact = compact.into_iter().chain(grids.iter().cloned()).collect();
+    let mut tables: Vec<ReportTable> =
+        if long { grids.into_iter().chain(overview).collect() } else { overview.into_iter().chain(grids).collect() };
     for case in &comparison.cases {
         tables.push(of_case(case, comparison, summary));
     }
@@ -211,6 +219,9 @@ fn notes(summary: &Summary) -> Vec<String> {
             "† best epoch: the highest value during training, a selection on the test classes that no one can make."
                 .into(),
         );
+    }
+    if summary.rows.iter().any(|row| row.weights == ORACLE) {
+        notes.push("`oracle` knows the wrong labels: an upper bound, not ranked.".into());
     }
     if values().any(|v| v.published.is_some()) {
         notes.push(format!("{}{}.", published::SOURCE[..1].to_uppercase(), &published::SOURCE[1..]));

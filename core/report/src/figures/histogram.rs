@@ -1,7 +1,7 @@
 //! Histograms of the weights of correctly labelled and of mislabelled samples.
 
 use super::axis::{ChartAxis, Scale};
-use super::chart::{AREA, Legend, frame};
+use super::chart::{AREA, Legend, WIDTH, frame};
 use super::svg::{Svg, escape, number};
 
 const BINS: usize = 20;
@@ -46,7 +46,7 @@ impl WeightHistogram {
             svg.end();
         }
         let words: Vec<String> = kinds.iter().map(|(kind, values)| summary(kind, values)).collect();
-        let legend = Legend::new(shares.iter().map(|(kind, _)| *kind));
+        let legend = Legend::new(shares.iter().map(|(kind, _)| *kind), WIDTH);
         legend.finish(
             svg,
             name,

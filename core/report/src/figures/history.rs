@@ -2,6 +2,7 @@
 
 use super::axis::Scale;
 use super::chart::{Chart, ChartPoint, Series};
+use super::family::Family;
 use crate::Result;
 use crate::statistics::Spread;
 use crate::{Comparison, Measure, ReportedRun};
@@ -135,18 +136,20 @@ pub(super) fn chart(
     followed: &PlottedScalar,
 ) -> Result<Chart, String> {
     let mut series = Vec::new();
-    for (index, method) in comparison.methods.iter().enumerate() {
+    for (index, (method, family)) in comparison.methods.iter().zip(Family::all(comparison)).enumerate() {
         let runs = comparison.group(method, case);
         let own: Vec<&History> = runs.iter().filter_map(|run| histories.get(run.folder.as_path())).collect();
         let line = points(&own, &followed.tag, followed.unit, followed.scale);
         if line.len() > 1 {
-            series.push(Series { name: method.clone(), style: index, points: line });
+            series.push(Series { name: method.clone(), style: index, family: family.clone(), points: line });
         }
         if let Some(before) = followed.before {
             let line = points(&own, before, followed.unit, followed.scale);
             if line.len() > 1 {
                 // The same colour with another dash pattern.
-                series.push(Series { name: format!("{method}, before the round"), style: index + 8, points: line });
+                let name = |method: &str| format!("{method}, before the round");
+                let family = Family { variant: name(&family.variant), style: family.style + 8, ..family };
+                series.push(Series { name: name(method), style: index + 8, family, points: line });
             }
         }
     }

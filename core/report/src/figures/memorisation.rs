@@ -8,8 +8,8 @@ use super::svg::escape;
 pub(super) fn stacked(name: &str, title: &str, upper: &Chart, lower: &Chart) -> String {
     let panel = |chart: &Chart, suffix: &str| Chart { name: format!("{name}-{suffix}"), ..chart.clone() };
     let (upper, lower) = (panel(upper, "upper"), panel(lower, "lower"));
-    let (width, height) = upper.size();
-    let below = lower.size().1;
+    let ((above_width, height), (below_width, below)) = (upper.size(), lower.size());
+    let width = above_width.max(below_width);
     let placed = |svg: String, y: f64| svg.replacen("<svg ", &format!("<svg x=\"0\" y=\"{y}\" "), 1);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{total}\" \

@@ -2,9 +2,11 @@
 
 mod axis;
 mod chart;
+mod family;
 mod histogram;
 mod history;
 mod memorisation;
+mod multiples;
 mod svg;
 mod sweep;
 
@@ -28,6 +30,10 @@ pub struct Figure {
     pub case: String,
     /// The drawing.
     pub svg: String,
+    /// Whether it needs the width of a page.
+    pub wide: bool,
+    /// Whether it is a histogram of a method's weights.
+    pub of_weights: bool,
 }
 
 /// A figure that could not be drawn.
@@ -139,7 +145,8 @@ impl Figures {
             let title = format!("Memorisation of wrong labels{condition}");
             let name = self.free_name(&slug(&format!("memorisation-{case}")));
             let svg = memorisation::stacked(&name, &title, &upper, &lower);
-            self.drawn.push(Figure { name, title, case: case.clone(), svg });
+            let wide = upper.is_wide() || lower.is_wide();
+            self.drawn.push(Figure { name, title, case: case.clone(), svg, wide, of_weights: false });
             drawn.push(case.clone());
         }
         drawn
@@ -156,7 +163,7 @@ impl Figures {
                     let suffix = if case.is_empty() { String::new() } else { format!("-{case}") };
                     let name = self.free_name(&slug(&format!("weights-{method}{suffix}")));
                     let svg = weights.svg(&name, &title);
-                    self.drawn.push(Figure { name, title, case: case.into(), svg });
+                    self.drawn.push(Figure { name, title, case: case.into(), svg, wide: false, of_weights: true });
                 }
                 Err(error) => self.damaged.push(NotDrawn { title, reason: error.to_string() }),
             }
@@ -170,7 +177,8 @@ impl Figures {
     fn add(&mut self, chart: &chart::Chart, case: &str) {
         let name = self.free_name(&chart.name);
         let svg = chart::Chart { name: name.clone(), ..chart.clone() }.svg();
-        self.drawn.push(Figure { name, title: chart.title.clone(), case: case.into(), svg });
+        let (title, wide) = (chart.title.clone(), chart.is_wide());
+        self.drawn.push(Figure { name, title, case: case.into(), svg, wide, of_weights: false });
     }
 
     /// The name, numbered if another figure has it: case names may differ only in characters that

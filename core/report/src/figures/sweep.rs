@@ -2,6 +2,7 @@
 
 use super::axis::Scale;
 use super::chart::{Chart, ChartPoint, Series};
+use super::family::Family;
 use crate::difference::leaves;
 use crate::statistics::Spread;
 use crate::{Comparison, Measure, ReportedRun};
@@ -22,6 +23,8 @@ pub(super) struct Dimension {
     pub value: fn(&ReportedRun) -> Option<f64>,
     /// Settings that vary with it and do not start a separate line.
     pub covers: fn(&str) -> bool,
+    /// What kind of value a run has, where there are several; a run of no kind belongs to the lines of all.
+    pub kind: fn(&ReportedRun) -> Option<String>,
 }
 
 /// Noise ratio, for runs that train on the flipped samples.
@@ -39,6 +42,7 @@ pub(super) const NOISE: Dimension = Dimension {
         }
     },
     covers: |setting| matches!(setting, "noise.ratio" | "noise.seed" | "noise.remove_flipped" | "noise.name"),
+    kind: |run| run.word("noise.name").filter(|name| *name != "none").map(|name| format!("{name} noise")),
 };
 
 /// The age λ_∞, where it is set.
@@ -48,6 +52,7 @@ pub(crate) const LAMBDA: Dimension = Dimension {
     scale: Scale::Linear,
     value: |run| run.number("weights.lambda").or_else(|| run.number("weights.lambda.max")),
     covers: |setting| setting == "weights.lambda" || setting.starts_with("weights.lambda."),
+    kind: |_| None,
 };
 
 /// The weight μ of the balance between classes, where it is set.
@@ -57,6 +62,7 @@ pub(crate) const MU: Dimension = Dimension {
     scale: Scale::Linear,
     value: |run| run.number("weights.mu"),
     covers: |setting| setting == "weights.mu",
+    kind: |_| None,
 };
 
 /// Embedding size.
@@ -66,6 +72,7 @@ pub(crate) const EMBEDDING: Dimension = Dimension {
     scale: Scale::Log,
     value: |run| run.number("embedding.size"),
     covers: |setting| setting == "embedding.size",
+    kind: |_| None,
 };
 
 /// One chart, or one for each combination of the other settings if it would be too crowded.
@@ -79,16 +86,22 @@ pub(super) fn charts(comparison: &Comparison, measure: &Measure, dimension: &Dim
     }
     let facets: BTreeSet<&str> = lines.keys().map(|(_, facet)| facet.as_str()).collect();
     let apart = facets.len() > 1 && lines.len() > LINES;
+    let families = Family::all(comparison);
     let chart = |facet: Option<&str>| {
         let shown = lines.iter().filter(|((_, own), _)| facet.is_none_or(|facet| facet == own));
-        let series = shown.enumerate().map(|(i, ((method, own), points))| Series {
-            name: if facet.is_none() && !own.is_empty() {
-                format!("{}, {own}", comparison.methods[*method])
-            } else {
-                comparison.methods[*method].clone()
-            },
-            style: if facets.len() > 1 && facet.is_none() { i } else { *method },
-            points: points.clone(),
+        let series = shown.enumerate().map(|(i, ((method, own), points))| {
+            let named = |name: &str| match facet {
+                None if !own.is_empty() => format!("{name}, {own}"),
+                _ => name.to_string(),
+            };
+            let Family { loss, variant, style } = families[*method].clone();
+            let dash = if facet.is_none() { facets.iter().position(|facet| facet == own).unwrap_or(0) } else { 0 };
+            Series {
+                name: named(&comparison.methods[*method]),
+                style: if facets.len() > 1 && facet.is_none() { i } else { *method },
+                family: Family { loss, variant: named(&variant), style: style + 8 * dash },
+                points: points.clone(),
+            }
         });
         let suffix = facet.map_or_else(String::new, |facet| format!("-{facet}"));
         let condition = facet.map_or_else(String::new, |facet| format!(", {facet}"));
@@ -113,18 +126,24 @@ type SweepLines = BTreeMap<(usize, String), Vec<ChartPoint>>;
 /// Points by method and by the other settings that differ between its runs.
 fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> SweepLines {
     let mut lines = SweepLines::new();
-    for (index, method) in comparison.methods.iter().enumerate() {
+    let kinds: BTreeSet<String> = comparison.runs.iter().filter_map(|run| (dimension.kind)(run)).collect();
+    // A single kind needs no name.
+    let kinds: Vec<Option<&String>> = if kinds.len() > 1 { kinds.iter().map(Some).collect() } else { vec![None] };
+    let methods = comparison.methods.iter().enumerate();
+    for ((index, method), kind) in methods.flat_map(|method| kinds.iter().map(move |kind| (method, kind))) {
         let groups: Vec<Vec<&ReportedRun>> = comparison.groups().filter(|g| g.0 == method).map(|g| g.2).collect();
-        let groups: Vec<_> = groups.iter().filter_map(|runs| Some(((dimension.value)(runs[0])?, runs))).collect();
+        let of_kind = |run| kind.is_none() || (dimension.kind)(run).is_none_or(|own| Some(&own) == *kind);
+        let groups: Vec<_> = groups
+            .iter()
+            .filter(|runs| of_kind(runs[0]))
+            .filter_map(|runs| Some(((dimension.value)(runs[0])?, runs)))
+            .collect();
         let settings: Vec<Vec<(String, String)>> = groups.iter().map(|(_, runs)| leaves(&runs[0].settings)).collect();
         for ((x, runs), own) in groups.iter().zip(&settings) {
             let differs = |leaf: &&(String, String)| settings.iter().any(|other| !other.contains(leaf));
-            let facet: Vec<String> = own
-                .iter()
-                .filter(|(setting, _)| !(dimension.covers)(setting))
-                .filter(differs)
-                .map(|(setting, value)| format!("{setting} {value}"))
-                .collect();
+            let settings = own.iter().filter(|(setting, _)| !(dimension.covers)(setting)).filter(differs);
+            let facet: Vec<String> =
+                kind.iter().map(|kind| kind.to_string()).chain(settings.map(|(s, v)| format!("{s} {v}"))).collect();
             let values: Vec<f64> = runs.iter().filter_map(|run| measure.of(run)).collect();
             let Some(spread) = Spread::of(&values) else { continue };
             let unit = if measure.percent { 100.0 } else { 1.0 };

@@ -96,19 +96,23 @@ struct CellView {
     text: String,
     std: Option<String>,
     mark: &'static str,
+    /// Its stars, or no text where only other cells of the column have some.
+    stars: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 struct FigureGroup {
     case: String,
     figures: Vec<FigureView>,
+    /// Histograms of weights, one for each method; folded away where they are many.
+    weights: Vec<FigureView>,
 }
 
 #[derive(Serialize)]
 struct FigureView {
-    name: String,
     /// Markup, inserted without escaping.
     svg: String,
+    wide: bool,
 }
 
 #[derive(Serialize)]
@@ -188,6 +192,7 @@ fn counts(comparison: &Comparison) -> String {
 }
 
 fn table(table: &ReportTable) -> TableView {
+    let stars: Vec<bool> = (1..table.columns.len()).map(|column| table.stars(column) > 0).collect();
     let rows = table.rows.iter().enumerate().map(|(i, row)| {
         let mut cells = row.iter();
         RowView {
@@ -197,23 +202,22 @@ fn table(table: &ReportTable) -> TableView {
                 Ordering::Greater => "",
             },
             name: cells.next().map(Cell::plain).unwrap_or_default(),
-            cells: cells.map(cell).collect(),
+            cells: cells.zip(&stars).map(|(one, stars)| cell(one, *stars)).collect(),
         }
     });
     TableView { title: table.title.clone(), columns: table.columns.clone(), rows: rows.collect() }
 }
 
-fn cell(cell: &Cell) -> CellView {
+fn cell(cell: &Cell, column_has_stars: bool) -> CellView {
     let mark = match cell.mark {
         Mark::Best => "best",
         Mark::Second => "second",
         Mark::None => "",
     };
+    let stars = column_has_stars.then_some(cell.stars);
     match &cell.content {
-        Content::Number { mean, std: Some(std) } => {
-            CellView { text: mean.replace('-', "−"), std: Some(format!("{std}{}", cell.stars)), mark }
-        }
-        _ => CellView { text: cell.plain(), std: None, mark },
+        Content::Number { mean, std } => CellView { text: mean.replace('-', "−"), std: std.clone(), mark, stars },
+        _ => CellView { text: cell.plain(), std: None, mark, stars },
     }
 }
 
@@ -222,11 +226,14 @@ fn figure_groups(comparison: &Comparison, figures: &Figures) -> Vec<FigureGroup>
     let mut keys = vec![String::new()];
     keys.extend(comparison.cases.iter().filter(|case| !case.is_empty()).cloned());
     let group = |case: String| {
-        let own = figures.drawn.iter().filter(|figure| figure.case == case);
-        let figures = own.map(|figure| FigureView { name: figure.name.clone(), svg: figure.svg.clone() }).collect();
-        FigureGroup { case, figures }
+        let own = |weights: bool| {
+            let own = figures.drawn.iter().filter(|figure| figure.case == case && figure.of_weights == weights);
+            own.map(|figure| FigureView { svg: figure.svg.clone(), wide: figure.wide }).collect()
+        };
+        FigureGroup { figures: own(false), weights: own(true), case: case.clone() }
     };
-    keys.into_iter().map(group).filter(|group| !group.figures.is_empty()).collect()
+    let groups = keys.into_iter().map(group);
+    groups.filter(|group| !group.figures.is_empty() || !group.weights.is_empty()).collect()
 }
 
 /// How methods differ in the first case that has them all; cases change all methods alike.

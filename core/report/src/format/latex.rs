@@ -73,7 +73,8 @@ fn cell(cell: &Cell) -> String {
         Mark::None => format!("${number}$"),
     };
     let std = std.map_or_else(String::new, |std| format!("{{\\scriptsize$\\,\\pm\\,{std}$}}"));
-    let stars = if cell.stars.is_empty() { String::new() } else { format!("$^{{{}}}$", cell.stars) };
+    // Without width, so that numbers align whether they have stars or not.
+    let stars = if cell.stars.is_empty() { String::new() } else { format!("\\rlap{{$^{{{}}}$}}", cell.stars) };
     format!("{number}{std}{stars}")
 }
 

@@ -33,20 +33,22 @@ fn drawn(table: &ReportTable, styled: bool) -> comfy_table::Table {
     };
     let marked: Vec<bool> =
         (0..table.columns.len()).map(|i| table.rows.iter().any(|row| row[i].mark != Mark::None)).collect();
+    let stars: Vec<usize> = (0..table.columns.len()).map(|i| table.stars(i)).collect();
     for row in &table.rows {
-        drawn.add_row(row.iter().enumerate().map(|(i, one)| cell(one, i > 0, marked[i])));
+        drawn.add_row(row.iter().enumerate().map(|(i, one)| cell(one, i > 0, marked[i], stars[i])));
     }
     drawn
 }
 
-fn cell(cell: &Cell, number: bool, column_has_marks: bool) -> comfy_table::Cell {
+fn cell(cell: &Cell, number: bool, column_has_marks: bool, stars: usize) -> comfy_table::Cell {
     let rank = match cell.mark {
         Mark::Best => " ¹",
         Mark::Second => " ²",
         Mark::None if column_has_marks => "  ",
         Mark::None => "",
     };
-    let drawn = comfy_table::Cell::new(cell.plain() + rank);
+    let room = " ".repeat(stars - cell.stars.len());
+    let drawn = comfy_table::Cell::new(cell.plain() + &room + rank);
     let drawn = if number { drawn.set_alignment(CellAlignment::Right) } else { drawn };
     match cell.mark {
         Mark::Best => drawn.add_attribute(Attribute::Bold),

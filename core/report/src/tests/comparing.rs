@@ -152,3 +152,37 @@ fn unknown_metrics_and_methods_get_a_suggestion() {
     let message = Summary::new(&comparison, &against).unwrap_err().to_string();
     assert!(message.contains("did you mean `bspml`?"), "{message}");
 }
+
+#[test]
+fn a_loss_is_followed_by_its_variants_and_an_upper_bound_is_not_ranked() {
+    let comparison = compared(losses_and_weights());
+    let expected = ["fastap", "ms", "snr"]
+        .map(|loss| [loss.to_string(), format!("{loss} + balanced_self_paced"), format!("{loss} + oracle")]);
+    assert_eq!(comparison.methods, expected.concat());
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let rank = |method: &str| summary.row(method, "noisy").unwrap().values["recall@1"].rank;
+    assert_eq!(rank("fastap + oracle"), None, "although it has the highest mean");
+    assert_eq!((rank("fastap + balanced_self_paced"), rank("snr + balanced_self_paced")), (Some(1), Some(2)));
+    let layout = layout("", &comparison, &summary);
+    assert!(layout.notes.iter().any(|note| note.starts_with("`oracle` knows")), "{:?}", layout.notes);
+}
+
+#[test]
+fn very_many_methods_are_shown_as_losses_by_weights_first() {
+    let mut runs = Vec::new();
+    for i in 0..21 {
+        for weights in ["uniform", "knn"] {
+            let loss = format!("loss{i}");
+            let mut run = fixture::run(&curricle_record::default_method(&loss, weights), "noisy", 0, 0.5);
+            (run.result.loss, run.result.weights) = (loss.clone(), weights.into());
+            runs.push(run);
+        }
+        runs.push(fixture::run(&format!("loss{i}"), "clean", 0, 0.6));
+    }
+    let comparison = compared(runs);
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let layout = layout("", &comparison, &summary);
+    let titles = |tables: &[table::ReportTable]| tables.iter().map(|table| table.title.clone()).collect::<Vec<_>>();
+    assert_eq!(titles(&layout.tables), ["R@1 by loss and weights: noisy", "R@1 in all cases", "clean", "noisy"]);
+    assert_eq!(titles(&layout.compact), ["clean", "R@1 by loss and weights: noisy"], "tables that fit on a page");
+}

@@ -117,3 +117,38 @@ fn assert_balanced(html: &str) {
     }
     assert!(open.is_empty(), "{open:?} is not closed");
 }
+
+#[test]
+fn kinds_of_noise_are_separate_lines_that_start_at_clean_labels() {
+    let mut runs = vec![fixture::run("ms", "clean", 0, 0.7)];
+    for (kind, recall) in [("similar", 0.5), ("uniform", 0.6)] {
+        let mut run = fixture::run("ms", kind, 0, recall);
+        run.settings["noise"] = json!({ "name": kind, "ratio": 0.2 });
+        runs.push(run);
+    }
+    let comparison = compared(runs);
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let figures = Figures::draw(&comparison, &summary);
+    let figure = figures.drawn.iter().find(|figure| figure.name == "recall-1-against-noise").unwrap();
+    for line in ["ms, similar noise: 70.0 at 0, 50.0 at 20.", "ms, uniform noise: 70.0 at 0, 60.0 at 20."] {
+        assert!(figure.svg.contains(line), "no {line} in {}", figure.svg);
+    }
+}
+
+#[test]
+fn figures_of_many_methods_take_the_width_of_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    losses_and_weights().iter().for_each(|run| fixture::write(run, folder.path()));
+    let comparison = Comparison::new(find(&[folder.path().to_path_buf()]).unwrap(), &Selection::default()).unwrap();
+    let summary = Summary::new(&comparison, &SummaryOptions::default()).unwrap();
+    let figures = Figures::draw(&comparison, &summary);
+    let layout = layout("", &comparison, &summary);
+    let page = format::Page { comparison: &comparison, summary: &summary, layout: &layout, figures: &figures };
+    let html = format::html(&page).unwrap();
+    let wide: Vec<&str> =
+        figures.drawn.iter().filter(|figure| figure.wide).map(|figure| figure.name.as_str()).collect();
+    assert_eq!(wide, ["memorisation-noisy", "loss-noisy", "objective-noisy"]);
+    assert_eq!(html.matches("<figure class=\"wide\"").count(), wide.len());
+    assert!(html.contains("<summary>noisy: 9 methods</summary>"), "many retrievals are folded away");
+    assert_balanced(&html);
+}
