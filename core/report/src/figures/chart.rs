@@ -69,7 +69,7 @@ impl Chart {
             return multiples.svg();
         }
         let legend = self.legend();
-        let (x, y) = (self.x_axis(PLOT), self.y_axis((BOTTOM, TOP)));
+        let (x, y) = (self.x_axis(PLOT), self.y_axis((BOTTOM, TOP), true));
         let mut svg = Svg::default();
         heading(&mut svg, &self.title, WIDTH);
         frame(&mut svg, &x, &y, &self.x_label, &self.y_label);
@@ -143,8 +143,8 @@ impl Chart {
         ChartAxis::integers((low, high), pixels)
     }
 
-    /// Covers all values and, as far as that does not squeeze them, their intervals.
-    pub(super) fn y_axis(&self, pixels: (f64, f64)) -> ChartAxis {
+    /// Covers all values and, if asked to and as far as that does not squeeze them, their intervals.
+    pub(super) fn y_axis(&self, pixels: (f64, f64), intervals: bool) -> ChartAxis {
         let ends = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
         };
@@ -152,7 +152,8 @@ impl Chart {
         if self.y_scale == Scale::Log {
             return ChartAxis::over(Scale::Log, (low, high), pixels);
         }
-        let (lowest, highest) = ends(&mut self.points().flat_map(|point| point.interval.unwrap_or([point.y; 2])));
+        let of = |point: &ChartPoint| point.interval.filter(|_| intervals).unwrap_or([point.y; 2]);
+        let (lowest, highest) = ends(&mut self.points().flat_map(of));
         let span = (high - low).max(0.02 * high.abs()).max(1e-9);
         let low = lowest.max(low - span) - 0.05 * span;
         let high = highest.min(high + span) + 0.05 * span;

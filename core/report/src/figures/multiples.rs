@@ -48,7 +48,8 @@ impl<'a> SmallMultiples<'a> {
     /// Draws the small charts.
     pub(super) fn svg(&self) -> String {
         let Chart { name, title, x_label, y_label, series, .. } = self.chart;
-        let (x, y) = (self.chart.x_axis((0.0, PLOT.0)), self.chart.y_axis((PLOT.1, 0.0)));
+        // The interval of one method would leave little room for the values of all others.
+        let (x, y) = (self.chart.x_axis((0.0, PLOT.0)), self.chart.y_axis((PLOT.1, 0.0), false));
         let mut svg = Svg::default();
         heading(&mut svg, title, WIDTH);
         self.definitions(&mut svg, &x, &y);

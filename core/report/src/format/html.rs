@@ -2,6 +2,7 @@
 //!
 //! The page is self-contained and has no scripts, so it can be mailed, archived and printed.
 
+use super::names::listed;
 use crate::agreement::{self, Condition};
 use crate::figures::Figures;
 use crate::table::{Cell, Content, Mark, ReportLayout, ReportTable};
@@ -37,8 +38,14 @@ pub fn html(page: &Page) -> Result<String> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(failed)?);
     environment.add_filter("code", |text: String| Value::from_safe_string(code(&text)));
+    environment.add_filter("breakable", |text: String| Value::from_safe_string(breakable(&text)));
     environment.add_template("report", include_str!("page.html")).map_err(failed)?;
     environment.get_template("report").and_then(|template| template.render(Serde(view(page)))).map_err(failed)
+}
+
+/// Escapes a name and lets it wrap after a `+`.
+fn breakable(name: &str) -> String {
+    minijinja::HtmlEscape(name).to_string().replace('+', "+<wbr>")
 }
 
 /// Escapes text and turns backticks into `<code>`.
@@ -248,7 +255,7 @@ fn method_differences(comparison: &Comparison) -> Vec<DifferenceView> {
         None => first(method),
     };
     let recipes: Vec<_> = comparison.methods.iter().filter_map(|m| Some((m.as_str(), &recipe(m)?.settings))).collect();
-    difference_views(differences(&recipes), comparison.methods.len())
+    difference_views(differences(&recipes), &comparison.methods)
 }
 
 fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
@@ -261,16 +268,16 @@ fn case_differences(comparison: &Comparison) -> Vec<DifferenceView> {
         None => comparison.of_case(case).first().copied(),
     };
     let recipes: Vec<_> = comparison.cases.iter().filter_map(|c| Some((c.as_str(), &recipe(c)?.settings))).collect();
-    difference_views(differences(&recipes), comparison.cases.len())
+    difference_views(differences(&recipes), &comparison.cases)
 }
 
 /// Which methods or cases have each value; a majority is shown as `all others`.
-fn difference_views(differences: Vec<Difference>, everyone: usize) -> Vec<DifferenceView> {
+fn difference_views(differences: Vec<Difference>, everyone: &[String]) -> Vec<DifferenceView> {
     let view = |difference: Difference| {
         let total: usize = difference.values.iter().map(|(_, who)| who.len()).sum();
         let value = |(value, who): (String, Vec<String>)| {
-            let many = who.len() > 3 && 2 * who.len() > everyone && total == everyone;
-            (value, if many { "all others".into() } else { who.join(", ") })
+            let many = who.len() > 3 && 2 * who.len() > everyone.len() && total == everyone.len();
+            (value, if many { "all others".into() } else { listed(&who, everyone) })
         };
         DifferenceView { setting: difference.setting, values: difference.values.into_iter().map(value).collect() }
     };

@@ -5,6 +5,7 @@ mod html;
 mod json;
 mod latex;
 mod markdown;
+mod names;
 mod text;
 
 pub use csv::csv;
