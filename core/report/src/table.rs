@@ -83,11 +83,14 @@ fn has_stars(tables: &[ReportTable]) -> bool {
 /// The metrics of all methods of a case.
 fn of_metrics(case: &str, comparison: &Comparison, summary: &Summary) -> ReportTable {
     let rows: Vec<&SummaryRow> = summary.of_case(case).collect();
+    // Without noise there is no AUROC, for example.
+    let known = |measure: &&Measure| rows.iter().any(|row| row.values.contains_key(&measure.name));
+    let metrics: Vec<&Measure> = summary.metrics.iter().filter(known).collect();
     let mut columns = vec!["method".to_string()];
-    columns.extend(summary.metrics.iter().map(|measure| measure.title.clone()));
+    columns.extend(metrics.iter().map(|measure| measure.title.clone()));
     let cells = |row: &&SummaryRow| {
         let value = |measure: &Measure| Some(value_cell(measure, row.values.get(&measure.name)?));
-        let values = summary.metrics.iter().map(|measure| value(measure).unwrap_or_default());
+        let values = metrics.iter().map(|measure| value(measure).unwrap_or_default());
         std::iter::once(Cell::text(&row.method)).chain(values).collect()
     };
     ReportTable {

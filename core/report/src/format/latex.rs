@@ -5,6 +5,9 @@ use crate::table::{Cell, Content, Mark, ReportLayout, ReportTable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// Columns of a table in ordinary type.
+const ORDINARY: usize = 5;
+
 /// The compact tables: methods × cases, or methods × metrics of a single case, and losses × weights.
 pub fn latex(layout: &ReportLayout, summary: &Summary) -> String {
     let mut text = String::from("% needs \\usepackage{booktabs}\n");
@@ -42,12 +45,16 @@ fn caption(table: &ReportTable, layout: &ReportLayout, summary: &Summary) -> Str
 
 fn write_table(text: &mut String, table: &ReportTable, number: usize, caption: &str) {
     let alignment = "r".repeat(table.columns.len() - 1);
-    let titles: Vec<String> = table.columns.iter().map(|title| escaped(title)).collect();
+    let titles: Vec<String> = table.columns.iter().map(|title| heading(title)).collect();
+    // As large as fits the text width of the standard classes.
+    let size = if table.columns.len() > ORDINARY { "\\footnotesize\n\\setlength{\\tabcolsep}{5pt}\n" } else { "" };
     let _ = writeln!(text, "\\begin{{table}}[t]\n\\centering");
     let _ = writeln!(text, "\\caption{{{caption}}}");
     // The standard classes leave no space between a caption and the table below it.
-    let _ =
-        writeln!(text, "\\label{{tab:report-{number}}}\n\\smallskip\n\\begin{{tabular}}{{l{alignment}}}\n\\toprule");
+    let _ = writeln!(
+        text,
+        "\\label{{tab:report-{number}}}\n\\smallskip\n{size}\\begin{{tabular}}{{l{alignment}}}\n\\toprule"
+    );
     let _ = writeln!(text, "{} \\\\\n\\midrule", titles.join(" & "));
     for (index, row) in table.rows.iter().enumerate() {
         let cells: Vec<String> = row.iter().map(cell).collect();
@@ -57,6 +64,18 @@ fn write_table(text: &mut String, table: &ReportTable, number: usize, caption: &
         }
     }
     let _ = writeln!(text, "\\bottomrule\n\\end{{tabular}}\n\\end{{table}}");
+}
+
+/// The title of a column, in lines of about equal length if it is long.
+fn heading(title: &str) -> String {
+    let middle = title.len() / 2;
+    let space = title.match_indices(' ').map(|(at, _)| at).min_by_key(|at| at.abs_diff(middle));
+    match space {
+        Some(at) if title.chars().count() > 12 => {
+            format!("\\shortstack[r]{{{}\\\\{}}}", escaped(&title[..at]), escaped(&title[at + 1..]))
+        }
+        _ => escaped(title),
+    }
 }
 
 fn cell(cell: &Cell) -> String {

@@ -44,9 +44,18 @@ fn from_folders(folder: &Path) -> Result<(Comparison, Summary)> {
 
 /// Three losses, each plain and with two weight schemes, under noise.
 fn losses_and_weights() -> Vec<ReportedRun> {
+    under_noise(&["uniform", "balanced_self_paced", "oracle"])
+}
+
+/// Three losses with all weight schemes.
+fn many_weights() -> Vec<ReportedRun> {
+    under_noise(&["uniform", "self_paced", "balanced_self_paced", "prism", "knn", "oracle"])
+}
+
+fn under_noise(schemes: &[&str]) -> Vec<ReportedRun> {
     let mut runs = Vec::new();
-    for (i, loss) in ["ms", "snr", "fastap"].into_iter().enumerate() {
-        for (j, weights) in ["uniform", "balanced_self_paced", "oracle"].into_iter().enumerate() {
+    for (i, loss) in ["ms", "snr", "norm_softmax"].into_iter().enumerate() {
+        for (j, weights) in schemes.iter().copied().enumerate() {
             for seed in 0..2 {
                 let recall = 0.5 + 0.02 * i as f64 + 0.1 * j as f64 + 0.01 * seed as f64;
                 let method = curricle_record::default_method(loss, weights);
