@@ -20,6 +20,7 @@
 //! counts. A network that learns finds more true classes, not fewer, so the price is small: some points
 //! of correct samples that the network of the first epoch ranks low.
 
+use crate::class_sums::class_sums;
 use crate::classes::Classes;
 use curricle_sdk::mm;
 use curricle_sdk::prelude::*;
@@ -83,9 +84,7 @@ fn samples_ranked_below(embeddings: &Tensor, classes: &Classes, limit: i64) -> R
     let ids = Tensor::from_slice(&ids).to_device(device);
     let sizes: Vec<f64> = (0..classes.count()).map(|c| classes.size(c) as f64).collect();
     let sizes = Tensor::from_slice(&sizes).to_kind(kind).to_device(device);
-    let mut totals = Tensor::zeros([classes.count() as i64, rows.size()[1]], (kind, device));
-    // Unlike `index_add_` this adds in a fixed order on every device.
-    let _ = totals.index_put_(&[Some(&ids)], &rows, true);
+    let totals = class_sums(&rows, &ids, classes.count() as i64);
     let means = (&totals / sizes.unsqueeze(1)).tr();
     let mut low = Tensor::zeros([], (Kind::Int64, device));
     for top in (0..rows.size()[0]).step_by(TILE as usize) {

@@ -6,6 +6,7 @@
 //! class, and [`Oracle`] those whose label is known to be wrong. The other modules are shared by these schemes.
 
 pub mod balanced;
+mod class_sums;
 pub mod classes;
 pub mod clean_share;
 pub mod doubly_stochastic;

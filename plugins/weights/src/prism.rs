@@ -18,6 +18,7 @@
 //! Nothing waits for the device: the number of samples that enter the bank is known only there, so all
 //! rows are written, those that are left out to a spare row at the end.
 
+use crate::class_sums::class_sums;
 use curricle_sdk::LossInfo;
 use curricle_sdk::prelude::*;
 
@@ -144,16 +145,12 @@ impl Bank {
 
     /// P_clean `[B]`; 1 for a sample whose class is not in the bank.
     fn p_clean(&self, x: &Tensor, labels: &Tensor, concentration: Option<f64>) -> Tensor {
-        let (classes, size) = (self.centres.size()[0], self.centres.size()[1]);
-        let device = x.device();
+        let (classes, device) = (self.centres.size()[0], x.device());
         // Free rows are summed into one more class.
         let rows = self.labels.remainder(classes + 1);
-        let mut sums = Tensor::zeros([classes + 1, size], (Kind::Float, device));
-        let mut counts = Tensor::zeros([classes + 1], (Kind::Float, device));
-        // Unlike `index_add_` this adds in a fixed order on every device.
-        let _ = sums.index_put_(&[Some(&rows)], &self.features, true);
-        let _ = counts.index_put_(&[Some(&rows)], &self.features.new_ones([1], (Kind::Float, device)), true);
-        let counts = counts.narrow(0, 0, classes);
+        let sums = class_sums(&self.features, &rows, classes + 1);
+        let ones = Tensor::ones(rows.size(), (Kind::Float, device));
+        let counts = class_sums(&ones, &rows, classes + 1).narrow(0, 0, classes);
         let means = sums.narrow(0, 0, classes) / counts.clamp_min(1.0).unsqueeze(1);
         let centres = match concentration {
             None => means,
