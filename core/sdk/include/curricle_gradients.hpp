@@ -24,22 +24,30 @@ struct KnownGradients : torch::autograd::Node {
     torch::autograd::variable_list results(num_outputs());
     if (!upstream[0].defined()) return results;
     TORCH_CHECK(!gradients.empty(), torch::autograd::ERR_BACKWARD_TWICE);
+    // Reading the factor would wait for another device.
+    const bool unscaled = upstream[0].is_cpu() && upstream[0].item<double>() == 1.0;
     for (size_t i = 0; i < results.size(); ++i) {
-      if (task_should_compute_output(i)) results[i] = at::mul(gradients[i], upstream[0]);
+      if (!task_should_compute_output(i)) continue;
+      // A gradient that is read by this pass only is handed on as it is.
+      const bool ours = last && gradients[i].storage().use_count() == 1;
+      results[i] = unscaled && ours ? std::move(gradients[i]) : at::mul(gradients[i], upstream[0]);
     }
     return results;
   }
 
+  // Called before `apply` by a backward pass that does not keep the graph.
+  void will_release_variables() override { last = true; }
   void release_variables() override { gradients.clear(); }
   std::string name() const override { return "KnownGradients"; }
 
   std::vector<at::Tensor> gradients;
+  bool last = false;
 };
 
 } // namespace detail
 
 // A scalar with this value and these gradients with respect to `tensors`, for a loss whose gradient has a
-// closed form: the graph gets one node, and the backward pass is one multiplication per tensor.
+// closed form: the graph gets one node, and the backward pass is at most one multiplication per tensor.
 //
 // `gradients` has one entry per tensor, of the tensor's shape; its type may differ. Compute value and gradients
 // from detached tensors, or the operations are recorded for nothing. Second derivatives are not available.

@@ -22,7 +22,7 @@ unsafe extern "C" {
 
 /// A scalar with this value and these gradients with respect to `tensors`.
 ///
-/// For functions whose gradient has a closed form: the graph gets one node, and the backward pass is one
+/// For functions whose gradient has a closed form: the graph gets one node, and the backward pass is at most one
 /// multiplication per tensor that requires a gradient. There is one gradient per tensor, of the tensor's shape; its
 /// kind may differ. Compute value and gradients from detached tensors, or the operations are recorded for nothing.
 /// Second derivatives are not available.
@@ -88,6 +88,37 @@ mod tests {
         let by_squares = Tensor::from_slice(&[1.0, 10.0]);
         with_gradients(&Tensor::from(0.0f64), &[&squares], &[&by_squares]).unwrap().backward();
         assert_eq!(numbers(&a.grad()), [2.0, 40.0]);
+    }
+
+    #[test]
+    fn a_gradient_that_is_kept_is_not_shared_with_its_tensor() {
+        let a = leaf(&[1.0, 2.0], Kind::Double);
+        let kept = Tensor::from_slice(&[0.5, -1.0]);
+        with_gradients(&Tensor::from(7.0f64), &[&a], &[&kept]).unwrap().backward();
+        let _ = a.grad().fill_(9.0);
+        assert_eq!(numbers(&kept), [0.5, -1.0]);
+        // Nor by two tensors.
+        let b = leaf(&[1.0, 2.0], Kind::Double);
+        let twice = [kept.copy()];
+        let scalar = with_gradients(&Tensor::from(7.0f64), &[&a, &b], &[&twice[0], &twice[0]]).unwrap();
+        drop(twice);
+        let _ = a.grad().zero_();
+        scalar.backward();
+        let _ = a.grad().fill_(9.0);
+        assert_eq!(numbers(&b.grad()), [0.5, -1.0]);
+    }
+
+    #[test]
+    fn a_graph_that_is_kept_can_be_passed_again() {
+        let a = leaf(&[1.0, 2.0], Kind::Double);
+        let scalar = with_gradients(&Tensor::from(7.0f64), &[&a], &[&Tensor::from_slice(&[0.5, -1.0])]).unwrap();
+        for _ in 0..3 {
+            let pass = Tensor::run_backward(&[&scalar], &[&a], true, false).remove(0);
+            assert_eq!(numbers(&pass), [0.5, -1.0]);
+            let _ = pass.shallow_clone().fill_(9.0);
+        }
+        scalar.backward();
+        assert_eq!(numbers(&a.grad()), [0.5, -1.0]);
     }
 
     #[test]
