@@ -67,7 +67,7 @@ struct CutArgs {
     #[arg(long, default_value_t = 0.4, value_name = "SHARE", value_parser = non_negative)]
     duplicates_within: f64,
     /// Standard deviations beyond which a sample is too far from every class to belong to one.
-    #[arg(long, default_value_t = 5.0, value_name = "Z", value_parser = non_negative)]
+    #[arg(long, default_value_t = 3.5, value_name = "Z", value_parser = non_negative)]
     no_class_beyond: f64,
 }
 

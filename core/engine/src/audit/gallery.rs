@@ -149,7 +149,8 @@ fn card<'a>(
     image: Option<String>,
     strips: &BTreeMap<i64, Strip>,
 ) -> Card<'a> {
-    let two = |value: f64| format!("{value:.2}");
+    // Adding 0 turns −0 into 0.
+    let two = |value: f64| format!("{:.2}", (100.0 * value).round() / 100.0 + 0.0).replace('-', "−");
     let percent = |value: f64| format!("{:.0}", 100.0 * value);
     let side = |kind, caption, class| {
         let &Strip { id, width, height, .. } = strips.get(&class)?;
@@ -167,7 +168,7 @@ fn card<'a>(
             .flatten()
             .collect(),
         evidence: CaseNumbers {
-            suspicion: two(e.suspicion),
+            suspicion: percent(e.suspicion),
             confidence: percent(e.confidence),
             given_share: percent(e.given_share),
             agreeing: (e.agreeing * audit.neighbours as f64).round() as usize,
