@@ -1,6 +1,6 @@
 //! `grid` and `zip`: settings with several values, and all their combinations.
 
-use super::labels::{short_names, value_text, whole_text};
+use super::labels::{distinct_text, short_names, value_text};
 use super::paths::{PathSetting, named};
 use crate::problems::Problem;
 use crate::source::Origin;
@@ -29,15 +29,6 @@ pub(crate) struct SweepAxis {
 struct Varied {
     named: PathSetting,
     values: Vec<Node>,
-}
-
-impl Varied {
-    /// A value in a label: truncated, unless another value would look the same.
-    fn text(&self, value: &Node) -> String {
-        let short = value_text(value);
-        let alike = self.values.iter().filter(|other| value_text(other) == short).count();
-        if alike > 1 { whole_text(value) } else { short }
-    }
 }
 
 /// One combination of values.
@@ -93,7 +84,7 @@ fn extended<'a>(
         for (varied, name) in axis.settings.iter().zip(names) {
             let value = &varied.values[index];
             let separator = if point.label.is_empty() { "" } else { ", " };
-            point.label.push_str(&format!("{separator}{name}={}", varied.text(value)));
+            point.label.push_str(&format!("{separator}{name}={}", distinct_text(value, &varied.values)));
             varied.named.put(value, &mut point.table);
             point.settings.push((varied.named.path(), value.clone()));
         }

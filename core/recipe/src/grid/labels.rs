@@ -27,8 +27,15 @@ pub(crate) fn value_text(node: &Node) -> String {
     }
 }
 
+/// A value in a label: truncated, unless another of `all` values would look the same.
+pub(crate) fn distinct_text(value: &Node, all: &[Node]) -> String {
+    let short = value_text(value);
+    let alike = all.iter().filter(|other| value_text(other) == short).count();
+    if alike > 1 { whole_text(value) } else { short }
+}
+
 /// A value as text, however long.
-pub(super) fn whole_text(node: &Node) -> String {
+fn whole_text(node: &Node) -> String {
     match &node.value {
         Value::String(text) | Value::Datetime(text) => text.clone(),
         Value::Integer(number) => number.to_string(),

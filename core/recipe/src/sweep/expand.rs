@@ -171,7 +171,7 @@ impl<C: Catalogue> Expansion<'_, C> {
         };
         let probe = self.draft(combination, Some(&tune.probe()))?;
         let mut trials = Vec::new();
-        for point in tune.candidates(&probe.tree) {
+        for point in tune.candidates(&probe.tree)? {
             let resolved = self.draft(combination, Some(&point.table))?.finish()?;
             trials.push((point, resolved));
         }

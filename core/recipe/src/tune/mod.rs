@@ -92,7 +92,7 @@ impl Tune {
     }
 
     /// The combinations to try, given the validated recipe with the probe's settings.
-    pub(super) fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
+    pub(super) fn candidates(&self, probed: &Node) -> Result<Vec<GridPoint>, Problems> {
         self.space.candidates(probed)
     }
 

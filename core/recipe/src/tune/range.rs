@@ -1,6 +1,6 @@
 //! The values that a random search draws for one setting.
 
-use crate::grid::PathSetting;
+use crate::grid::{PathSetting, distinct_text, value_text};
 use crate::problems::Problem;
 use crate::source::Origin;
 use crate::tree::{Node, Value};
@@ -53,6 +53,22 @@ impl SearchRange {
         }
     }
 
+    /// Whether a whole number can be drawn.
+    pub(super) fn has_whole_number(&self) -> bool {
+        match self {
+            Self::Choices(_) => true,
+            Self::Between { low, high, .. } => low.ceil() <= high.floor(),
+        }
+    }
+
+    /// A drawn value in the label of a trial.
+    pub(super) fn text(&self, value: &Node) -> String {
+        match self {
+            Self::Choices(choices) => distinct_text(value, choices),
+            Self::Between { .. } => value_text(value),
+        }
+    }
+
     /// The value of a trial. Every setting has its own random stream, so that its values do not
     /// change when another setting is added.
     pub(super) fn draw(&self, seed: u64, path: &str, trial: u64, whole: bool, origin: &Origin) -> Node {
@@ -71,7 +87,7 @@ impl SearchRange {
                         let (low, high) = (low.ceil(), high.floor());
                         let bottom = if *log { (low - 0.5).max(0.5 * low) } else { low - 0.5 };
                         let drawn = between(bottom, high + 0.5).round();
-                        Value::Integer(drawn.clamp(low, high.max(low)) as i128)
+                        Value::Integer(drawn.clamp(low, high) as i128)
                     }
                     false => Value::Float(readable(between(*low, *high)).clamp(*low, *high)),
                 };

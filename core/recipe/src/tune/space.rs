@@ -1,8 +1,8 @@
 //! The search space: a grid, or random values in ranges.
 
 use super::range::SearchRange;
-use crate::grid::{self, GridPoint, PathSetting, SweepAxis, named, short_names, value_text};
-use crate::problems::Problem;
+use crate::grid::{self, GridPoint, PathSetting, SweepAxis, named, short_names};
+use crate::problems::{Problem, Problems};
 use crate::source::Origin;
 use crate::tree::{Entry, Node, Table, Value};
 use std::collections::HashSet;
@@ -89,11 +89,19 @@ impl SearchSpace {
     }
 
     /// The combinations to try, given the validated recipe with the probe's settings.
-    pub(super) fn candidates(&self, probed: &Node) -> Vec<GridPoint> {
+    pub(super) fn candidates(&self, probed: &Node) -> Result<Vec<GridPoint>, Problems> {
         let (searched, trials, seed) = match self {
-            SearchSpace::Grid(points) => return points.clone(),
+            SearchSpace::Grid(points) => return Ok(points.clone()),
             SearchSpace::Random { searched, trials, seed } => (searched, *trials, *seed),
         };
+        let is_whole = |path: &str| probed.find(path).is_some_and(|e| matches!(e.node.value, Value::Integer(_)));
+        let empty = searched.iter().filter(|(named, range)| is_whole(&named.path()) && !range.has_whole_number());
+        let problem = |(named, _): &(PathSetting, SearchRange)| {
+            let (path, origin) = (named.path(), &named.node.origin);
+            let message = format!("`tune.random.{path}` contains no whole number, but `{path}` must be one");
+            Problem::new(origin, message).at(format!("tune.random.{path}"))
+        };
+        Problems::check(empty.map(problem).collect())?;
         let paths: Vec<_> = searched.iter().map(|(named, _)| named.path()).collect();
         let names = short_names(&paths);
         let mut points: Vec<GridPoint> = Vec::new();
@@ -101,11 +109,10 @@ impl SearchSpace {
         for trial in 0..trials {
             let mut point = GridPoint::default();
             for ((named, range), (path, name)) in searched.iter().zip(paths.iter().zip(&names)) {
-                let whole = probed.find(path).is_some_and(|entry| matches!(entry.node.value, Value::Integer(_)));
-                let value = range.draw(seed, path, trial, whole, &named.node.origin);
+                let value = range.draw(seed, path, trial, is_whole(path), &named.node.origin);
                 named.put(&value, &mut point.table);
                 let separator = if point.label.is_empty() { "" } else { ", " };
-                point.label.push_str(&format!("{separator}{name}={}", value_text(&value)));
+                point.label.push_str(&format!("{separator}{name}={}", range.text(&value)));
                 point.settings.push((path.clone(), value));
             }
             // With few choices, the same combination may be drawn twice.
@@ -113,7 +120,7 @@ impl SearchSpace {
                 points.push(point);
             }
         }
-        points
+        Ok(points)
     }
 }
 

@@ -11,7 +11,7 @@ fn read(json: &Json) -> Result<Tune, Vec<Problem>> {
 }
 
 fn values(json: &Json, probed: &Json, path: &str) -> Vec<Json> {
-    let points = read(json).unwrap().candidates(&Node::from_default(probed).unwrap());
+    let points = read(json).unwrap().candidates(&Node::from_default(probed).unwrap()).unwrap();
     let value = |point: &GridPoint| point.settings.iter().find(|(name, _)| name == path).unwrap().1.to_json();
     points.iter().map(value).collect()
 }
@@ -39,11 +39,30 @@ fn integer_settings_get_equally_likely_integers() {
 }
 
 #[test]
+fn a_range_without_a_whole_number_is_refused_for_an_integer_setting() {
+    let tune = read(&json!({ "random": { "n": { "min": 1.2, "max": 1.8 } }, "trials": 3 })).unwrap();
+    let candidates = |n: Json| tune.candidates(&Node::from_default(&json!({ "n": n })).unwrap());
+    assert_eq!(candidates(json!(2.0)).unwrap().len(), 3);
+    let message = candidates(json!(2)).unwrap_err().to_string();
+    assert_eq!(message, "`tune.random.n` contains no whole number, but `n` must be one");
+}
+
+#[test]
 fn a_logarithmic_range_is_sampled_log_uniformly() {
     let tune = json!({ "random": { "lr": { "min": 1e-4, "max": 1e-2, "log": true } }, "trials": 1000 });
     let drawn = values(&tune, &json!({ "lr": 1.0 }), "lr");
     let small = drawn.iter().filter(|value| value.as_f64().unwrap() < 1e-3).count() as f64 / drawn.len() as f64;
     assert!((small - 0.5).abs() < 0.07, "{small}");
+}
+
+#[test]
+fn choices_that_differ_after_many_characters_are_different_trials() {
+    let paths = ["a", "b"].map(|name| format!("/data/weights/pretrained/vision_transformers/{name}.pth"));
+    let tune = json!({ "random": { "weights": paths }, "trials": 20 });
+    let points = read(&tune).unwrap().candidates(&Node::from_default(&json!({ "weights": "" })).unwrap()).unwrap();
+    let mut labels: Vec<_> = points.into_iter().map(|point| point.label).collect();
+    labels.sort();
+    assert_eq!(labels, paths.map(|path| format!("weights={path}")));
 }
 
 #[test]
