@@ -226,13 +226,22 @@ impl RunFolder {
 impl LockedRun {
     /// Removes the files of an earlier run.
     pub fn clear(&self) -> Result<()> {
-        let entries = std::fs::read_dir(&self.path).map_err(Error::file("read", &self.path))?;
-        for entry in entries.flatten().filter(|entry| entry.file_name() != LOCK) {
-            let path = entry.path();
+        for path in self.in_order_of_removal()? {
             let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
             removed.map_err(Error::file("remove", &path))?;
         }
         Ok(())
+    }
+
+    /// All files but the lock. The result, which makes a run finished, and the manifest, which makes it started, come
+    /// first: if the process is killed in between, the rest must not pass for such a run.
+    fn in_order_of_removal(&self) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(&self.path).map_err(Error::file("read", &self.path))?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()).map_err(Error::file("read", &self.path)));
+        let mut paths = paths.collect::<Result<Vec<_>>>()?;
+        paths.retain(|path| *path != self.lock_file());
+        paths.sort_by_key(|path| (*path != self.result(), *path != self.manifest()));
+        Ok(paths)
     }
 }
 
@@ -281,6 +290,17 @@ mod tests {
         run.clear().unwrap();
         let left: Vec<_> = std::fs::read_dir(run.path()).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, [".lock"]);
+    }
+
+    #[test]
+    fn a_run_that_is_removed_in_part_is_neither_finished_nor_started() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunFolder::new(base.path().join("run")).lock().unwrap();
+        let files = [run.checkpoints(), run.labels(), run.manifest(), run.model(), run.recipe(), run.result()];
+        files.iter().for_each(|file| std::fs::write(file, "x").unwrap());
+        let order = run.in_order_of_removal().unwrap();
+        assert_eq!(order.len(), files.len());
+        assert_eq!(order[..2], [run.result(), run.manifest()]);
     }
 
     #[test]
