@@ -1,9 +1,8 @@
 //! The built-in samplers, one file each.
 
 mod pk;
-mod shuffled_pool;
-
 mod random;
+mod shuffled_pool;
 
 pub use pk::Pk;
 pub use random::Random;

@@ -47,11 +47,11 @@ impl Sampler for Pk {
         if classes == 0 {
             return Ok(Vec::new());
         }
-        let mut shuffled_pool = ShuffledPool::new((0..samples.len()).collect());
+        let mut class_pool = ShuffledPool::new((0..samples.len()).collect());
         let mut rng = rng::stream(epoch.seed, "sampler pk", epoch.epoch, 0);
         let count = epoch.labels.len().div_ceil(classes.saturating_mul(self.per_class));
         let batches = (0..count).map(|_| {
-            let drawn = shuffled_pool.draw(classes, &mut rng);
+            let drawn = class_pool.draw(classes, &mut rng);
             drawn.into_iter().flat_map(|class| samples[class].draw(self.per_class, &mut rng)).collect()
         });
         Ok(batches.collect())
@@ -78,7 +78,7 @@ impl Sampler for Pk {
             return advice;
         }
         let small = sizes.iter().filter(|size| **size < self.per_class).count();
-        if !data.class_sizes.is_empty() && self.classes > sizes.len() {
+        if self.classes > sizes.len() {
             advice.push(Advice::new(
                 "classes",
                 format!(

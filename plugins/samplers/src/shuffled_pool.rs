@@ -28,7 +28,7 @@ impl<T: Copy + PartialEq> ShuffledPool<T> {
         while draw.len() < count && !self.items.is_empty() {
             if self.next == self.items.len() {
                 self.items.shuffle(rng);
-                self.items.sort_by_cached_key(|card| draw.iter().filter(|held| *held == card).count());
+                self.items.sort_by_cached_key(|item| draw.iter().filter(|drawn| *drawn == item).count());
                 self.next = 0;
             }
             let taken = (count - draw.len()).min(self.items.len() - self.next);
@@ -47,17 +47,17 @@ mod tests {
 
     fn spread(items: &[usize], size: usize) -> usize {
         let mut counts = vec![0; size];
-        items.iter().for_each(|card| counts[*card] += 1);
+        items.iter().for_each(|item| counts[*item] += 1);
         counts.iter().max().unwrap() - counts.iter().min().unwrap()
     }
 
     proptest! {
         #[test]
-        fn each_draw_and_all_draws_together_are_balanced(size in 1usize..12, hands in prop::collection::vec(1usize..20, 1..12)) {
+        fn each_draw_and_all_draws_together_are_balanced(size in 1usize..12, draws in prop::collection::vec(1usize..20, 1..12)) {
             let mut pool = ShuffledPool::new((0..size).collect());
-            let mut rng = stream(7, "deck", 0, 0);
+            let mut rng = stream(7, "pool", 0, 0);
             let mut drawn = Vec::new();
-            for count in hands {
+            for count in draws {
                 let draw = pool.draw(count, &mut rng);
                 prop_assert_eq!(draw.len(), count);
                 prop_assert!(spread(&draw, size) <= 1, "{:?}", draw);
@@ -69,6 +69,6 @@ mod tests {
 
     #[test]
     fn an_empty_pool_gives_an_empty_draw() {
-        assert_eq!(ShuffledPool::<i64>::new(Vec::new()).draw(3, &mut stream(7, "deck", 0, 0)), Vec::<i64>::new());
+        assert_eq!(ShuffledPool::<i64>::new(Vec::new()).draw(3, &mut stream(7, "pool", 0, 0)), Vec::<i64>::new());
     }
 }
