@@ -170,7 +170,7 @@ fn a_run_without_weights_is_weighted_and_the_output_says_so() {
     assert!(text.contains("against 32 known wrong labels"), "{text}");
     let page = sandbox.read("found/audit.html");
     assert_eq!(page.matches("id=\"suspect-").count(), 3);
-    assert!(page.contains("The 3 most suspicious are shown"));
+    assert!(page.contains("You asked for the 5 most suspicious. The 3 most suspicious are shown"), "{page}");
     assert!(!sandbox.path(&run).join("audit.html").exists());
 }
 
