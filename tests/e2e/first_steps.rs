@@ -45,6 +45,7 @@ fn a_misspelt_recipe_is_corrected_and_a_setting_is_not_a_recipe() {
     let sandbox = Sandbox::new();
     let message = |args: &[&str]| unwrapped(&sandbox.curricle(args.iter().copied()).assert().code(2).stderr_text());
     assert!(message(&["run", "methods/bsmpl"]).contains("did you mean `curricle:methods/bspml`?"));
+    assert!(message(&["run", "bspml"]).contains("did you mean `curricle:methods/bspml`?"));
     assert!(message(&["run", "recipes/methods/ms.toml"]).contains("did you mean `curricle:methods/ms`?"));
     sandbox.write("mine.toml", "extends = \"curricle:method/bspml\"\n");
     assert!(message(&["run", "mine.toml"]).contains("did you mean `curricle:methods/bspml`?"));
@@ -130,6 +131,13 @@ fn init_refuses_data_that_is_not_what_it_seems() {
     let message = refused(&["--csv", "list.csv"]);
     assert!(message.contains("`list.csv`: none of its 4 files can be decoded"), "{message}");
     assert!(message.contains("a/0.png`: No such file or directory"), "{message}");
+    assert!(message.contains("relative to the folder of the list, unless `root` names another"), "{message}");
+    let message = refused(&["--images", "list.csv"]);
+    assert!(message.contains("it is a file; use `--csv` for a list of images"), "{message}");
+    let message = refused(&["--csv", "single"]);
+    assert!(message.contains("it is a folder; use `--images`"), "{message}");
+    let message = refused(&["--features", "list.csv"]);
+    assert!(message.contains("save it with `safetensors.torch.save_file({\"features\""), "{message}");
     let message = unwrapped(&sandbox.curricle(["init", "--root", "single"]).assert().code(2).stderr_text());
     assert!(message.contains("--csv <FILE>"), "{message}");
 }

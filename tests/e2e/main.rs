@@ -21,6 +21,7 @@ mod hardware;
 mod hostile_plugins;
 mod images;
 mod micro_batch;
+mod mistakes;
 mod plugin_docs;
 mod plugin_memory;
 mod plugin_versions;

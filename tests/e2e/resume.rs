@@ -197,3 +197,33 @@ fn a_run_started_with_different_data_is_not_resumed() {
     assert!(message.contains("started with different data") && message.contains("--force"), "{message}");
     sandbox.curricle(RUN.into_iter().chain(["--force"])).assert().success();
 }
+
+#[test]
+fn a_run_of_zero_epochs_that_failed_at_its_end_resumes() {
+    let sandbox = sandbox("f32");
+    let run = ["run", "small.toml", "--set", "train.epochs=0"];
+    let whole = ["run", "small.toml", "--set", "train.epochs=0", "--out", "whole"];
+    sandbox.curricle(whole).assert().success();
+    // A folder cannot be replaced by a file.
+    let model = run_folder(&sandbox.path("whole")).join("model.safetensors");
+    let model = sandbox.path("runs").join(model.strip_prefix(sandbox.path("whole")).unwrap());
+    std::fs::create_dir_all(&model).unwrap();
+    sandbox.curricle(run).assert().code(1);
+    std::fs::remove_dir(&model).unwrap();
+    sandbox.curricle(run).assert().success();
+    assert_eq!(finished(&sandbox.path("runs")), finished(&sandbox.path("whole")));
+}
+
+/// Sums over thousands of rows, which libtorch shares among its threads.
+#[test]
+fn several_threads_give_the_same_bits_every_time() {
+    let sandbox = Sandbox::new();
+    let recipe = small_recipe("ms", "prism").replace("classes = 12", "classes = 60").replace("size = 8", "size = 64");
+    sandbox.write("small.toml", recipe.replace("per_class = 10", "per_class = 30"));
+    let run = |out| {
+        let set = ["--set", "train.epochs=1", "--set", "weights.warm_up=0", "--threads", "4", "--out", out];
+        sandbox.curricle(["run", "small.toml"].into_iter().chain(set)).assert().success();
+        finished(&sandbox.path(out))
+    };
+    assert_eq!(run("first"), run("second"));
+}

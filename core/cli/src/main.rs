@@ -17,6 +17,7 @@ use commands::{
     run, schema, tune,
 };
 use curricle_engine::caught;
+use curricle_recipe::nearest;
 use curricle_record::Exit;
 use error::{Error, Result};
 use std::process::ExitCode;
@@ -61,7 +62,7 @@ enum Command {
 fn main() -> ExitCode {
     // Answers the shell while a command line is being typed, and then exits.
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
-    let cli = Cli::try_parse().unwrap_or_else(|error| suggest_set(error).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|error| suggest_command(suggest_set(error)).exit());
     output::set_up(&cli.output);
     // The inner result is the command's own; the outer one is a panic turned into an error.
     match caught("running the command", || Ok(dispatch(&cli.command))).map_err(Error::from).and_then(|result| result) {
@@ -82,6 +83,30 @@ fn suggest_set(mut error: clap::Error) -> clap::Error {
         let setting = argument.trim_start_matches('+');
         let suggestion = format!("to override a setting of the recipe, use '--set {setting}'").into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion]));
+    }
+    // Users of argparse type `--epochs 3`. Only commands with a recipe have settings.
+    let takes_recipe = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("<RECIPE>"));
+    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+        && argument.starts_with("--")
+        && takes_recipe
+        && error.get(ContextKind::SuggestedArg).is_none()
+    {
+        let suggestion = "settings of the recipe are given as '--set train.epochs=3'".to_string().into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion]));
+    }
+    error
+}
+
+/// Corrects transposed letters, which clap does not recognise: `rnu`.
+fn suggest_command(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+        && error.get(ContextKind::SuggestedSubcommand).is_none()
+    {
+        let program = Cli::command();
+        if let Some(nearest) = nearest(typed, program.get_subcommands().map(clap::Command::get_name)) {
+            let found = ContextValue::Strings(vec![nearest.to_string()]);
+            error.insert(ContextKind::SuggestedSubcommand, found);
+        }
     }
     error
 }
@@ -116,6 +141,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_option_explains_set_where_there_are_settings() {
+        let said = |line: &[&str]| suggest_set(Cli::try_parse_from(line).unwrap_err()).to_string();
+        for command in ["run", "bench", "explain"] {
+            let text = said(&["curricle", command, "r.toml", "--epochs", "3"]);
+            assert!(text.contains("'--set train.epochs=3'"), "{text}");
+        }
+        assert!(!said(&["curricle", "report", "runs", "--epochs"]).contains("train.epochs"));
+        assert!(said(&["curricle", "run", "r.toml", "--sets"]).contains("'--set'"));
+    }
+
+    #[test]
+    fn transposed_letters_in_a_command_are_corrected() {
+        let error = Cli::try_parse_from(["curricle", "rnu", "r.toml"]).unwrap_err();
+        let text = suggest_command(error).to_string();
+        assert!(text.contains("'run'"), "{text}");
     }
 
     #[test]

@@ -8,10 +8,11 @@ use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use curricle_engine::progress;
-use curricle_engine::track::logging;
+use curricle_engine::track::logging::{self, LevelFilter};
 use curricle_recipe::{self as recipe, Problem};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Options of all commands.
@@ -68,7 +69,12 @@ pub(crate) fn set_up(args: &Args) {
         _ => Verbosity::Normal,
     };
     let _ = VERBOSITY.set(verbosity);
-    logging::init(u8::from(args.verbose), logging::colour_wanted());
+    let level = match verbosity {
+        Verbosity::Quiet => LevelFilter::ERROR,
+        Verbosity::Normal => LevelFilter::WARN,
+        Verbosity::Verbose => LevelFilter::INFO,
+    };
+    logging::init(level, logging::colour_wanted());
 }
 
 /// How much to print.
@@ -97,6 +103,12 @@ fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::file("write", "standard output")(error)),
         _ => Ok(()),
     }
+}
+
+/// A path as a shell needs it, to be copied from a message.
+pub(crate) fn in_shell(path: &Path) -> String {
+    let shown = path.display().to_string();
+    shlex::try_quote(&shown).map_or_else(|_| shown.clone(), Into::into)
 }
 
 /// Prints a message to standard error, unless `--quiet`.

@@ -44,7 +44,8 @@ pub(crate) fn check_memory(specs: &[TensorSpec]) -> Result<()> {
         if let Some(available) = memory::available().filter(|&available| bytes > available) {
             let with_others = if index > 0 { " together with those before it" } else { "" };
             let what = format!(
-                "the shape {:?}, which needs {} GB{with_others}; {} GB of memory are free",
+                "the shape {:?}, which needs {} GB{with_others}; only {} GB of memory are free; declare smaller \
+                 tensors",
                 spec.shape,
                 gigabytes(bytes),
                 gigabytes(available)

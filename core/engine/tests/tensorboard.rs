@@ -1,6 +1,6 @@
 //! Reads event files back with TensorBoard.
 
-use curricle_engine::track::{HParams, RgbImage, SessionStatus, Tracker};
+use curricle_engine::track::{HParams, RgbImage, Tracker};
 use curricle_record::metrics_file;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn tensorboard_reads_everything_a_run_writes() {
     tracker.histogram("weights/none", &[], 3, 1).unwrap();
     tracker.histogram("weights/one", &[0.25], 3, 1).unwrap();
     tracker.image("eval/neighbours", &RgbImage::new(30, 20, [200, 0, 0]), 3).unwrap();
-    tracker.finish(SessionStatus::Success).unwrap();
+    tracker.finish().unwrap();
 
     let found = read_back(folder.path());
     assert_eq!(found["scalars"]["train/loss"], json!([[1, 0.5], [2, "nan"], [3, "-inf"]]));
@@ -95,7 +95,7 @@ fn a_hundred_thousand_scalars_are_all_read_back() {
     for step in 0..100_000 {
         tracker.scalar("train/loss", step as f64, step, step / 1000).unwrap();
     }
-    tracker.finish(SessionStatus::Interrupted).unwrap();
+    tracker.flush().unwrap();
     let records = metrics_file::read(&folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(records.len(), 100_000);
     let found = read_back(folder.path());

@@ -170,10 +170,13 @@ fn is_assignment(path: &Path) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))
 }
 
-/// A built-in recipe with a similar name, also for its path in the repository: `recipes/methods/ms.toml`.
+/// A built-in recipe with a similar name, also for its path in the repository, `recipes/methods/ms.toml`, and for its
+/// name without the folder, `bspml`.
 fn near_built_in(path: &Path) -> Option<PathBuf> {
     let name = path.to_str()?.trim_start_matches("curricle:").trim_start_matches("recipes/").trim_end_matches(".toml");
-    let near = suggest::nearest(name, built_in::built_in().iter().map(|recipe| recipe.name))?;
+    let names = || built_in::built_in().iter().map(|recipe| recipe.name);
+    let in_folder = |folder: &'static str| names().find(|&known| known.strip_prefix(folder) == Some(name));
+    let near = in_folder("methods/").or_else(|| suggest::nearest(name, names()))?;
     Some(built_in::full_name(near))
 }
 

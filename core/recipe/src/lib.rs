@@ -35,6 +35,7 @@ mod source;
 mod suggest;
 mod sweep;
 mod sweep_schema;
+mod syntax;
 mod tree;
 mod tune;
 mod validate;

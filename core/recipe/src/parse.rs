@@ -2,6 +2,7 @@
 
 use crate::problems::Problem;
 use crate::source::{Origin, Place, Source};
+use crate::syntax;
 use crate::tree::{Entry, Node, Table, Value};
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +19,20 @@ pub(crate) fn parse(source: &Arc<Source>) -> Result<Table, Vec<Problem>> {
     let mut errors: Vec<_> = errors.iter().map(|e| (e.span().unwrap_or(0..0), e.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     errors.dedup_by_key(|(span, _)| span.start);
-    let problem = |(span, message)| {
-        Problem::new(&TreeReader(source).origin(span), format!("not valid TOML: {message}")).label("here")
+    // One mistake can be several errors, of which the first is the clearest.
+    let known = |span: &Range<usize>| {
+        // Nobody writes such a long recipe by hand, and finding a line in it takes long.
+        if source.text.len() > 100_000 {
+            return None;
+        }
+        let line = syntax::line_at(&source.text, span.start);
+        syntax::help(&source.text[line.clone()]).map(|help| (line, help))
+    };
+    errors.dedup_by_key(|(span, _)| known(span).map_or(span.start..span.start, |(line, _)| line));
+    let problem = |(span, message): (Range<usize>, &str)| {
+        let help = known(&span).map(|(_, help)| help);
+        let problem = Problem::new(&TreeReader(source).origin(span), format!("not valid TOML: {message}"));
+        Problem { help, ..problem.label("here") }
     };
     Err(errors.into_iter().map(problem).collect())
 }
@@ -88,6 +101,14 @@ mod tests {
         let problems = parse(&source("a = \nb = 1\nc = [1,\n")).unwrap_err();
         assert_eq!(problems.len(), 2);
         assert_eq!(problems[0].place.as_ref().unwrap().line(), 1);
+    }
+
+    #[test]
+    fn a_line_with_a_known_mistake_is_one_error_with_help() {
+        let help = |text: &str| parse(&source(text)).unwrap_err().into_iter().map(|p| p.help).collect::<Vec<_>>();
+        assert_eq!(help("a = 1\nlr: 0.1\n"), [Some("recipes are TOML, not YAML; write `lr = 0.1`".to_string())]);
+        assert_eq!(help("name = bspml\n"), [Some("write `name = \"bspml\"`".to_string())]);
+        assert_eq!(help("[loss\n"), [None]);
     }
 
     #[test]

@@ -212,7 +212,13 @@ impl Diagnostic for Problems {
 /// Renders problems as text, each with its place underlined.
 pub fn render<'a>(problems: impl IntoIterator<Item = &'a Problem>, width: usize, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false);
+    // Lines break at spaces alone, so that paths and commands can be copied.
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(width)
+        .with_links(false)
+        .with_break_words(false)
+        .with_word_separator(textwrap::WordSeparator::AsciiSpace)
+        .with_word_splitter(textwrap::WordSplitter::NoHyphenation);
     let mut text = String::new();
     for problem in problems {
         // Rendering fails only if a span is outside its source; fall back to plain text then.
@@ -240,6 +246,14 @@ mod tests {
         assert_eq!((many(101).iter().count(), many(50_000).iter().count()), (101, 101));
         assert_eq!(many(50_000).iter().last().unwrap().message, "and 49900 more problems");
         assert_eq!(many(50_000).to_string(), "the recipe has 50000 problems");
+    }
+
+    #[test]
+    fn paths_are_not_broken() {
+        let path = format!("runs/{}-0123abcd/seed-0", "balanced-self-paced".repeat(5));
+        let problem = Problem::new(&Origin::Default, format!("cannot read `{path}`: no such file or folder"));
+        let text = render([&problem], 60, false);
+        assert!(text.contains(&path) && text.lines().count() > 2, "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::problems::{Problem, Problems};
 use crate::settings::{PluginFile, Recipe};
+use crate::source::Place;
 use crate::tree::{Node, Value};
 use crate::{files, hash, render};
 use curricle_record::{RunFolder, RunLabels, default_method, leaves};
@@ -75,8 +76,12 @@ impl Resolved {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let from = &place.source.name;
         // A command may name a built-in recipe without `curricle:`.
-        let inherited = noise != "none" && real(Path::new(from)) != real(&files::named_by_command(path));
-        inherited.then(|| {
+        let own = real(&files::named_by_command(path));
+        let here = |place: &Place| place.source.is_argument || real(Path::new(&place.source.name)) == own;
+        // A recipe or sweep that sets the ratio knows of the noise.
+        let Value::Table(settings) = &self.tree.find("noise")?.node.value else { return None };
+        let known = settings.iter().any(|entry| entry.node.origin.place().is_some_and(here));
+        (noise != "none" && !known).then(|| {
             format!("note: label noise `{noise}` is inherited from `{from}`; `[noise] name = \"none\"` turns it off")
         })
     }

@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused to read or write a file.
-    #[error("cannot {action} `{path}`: {source}{hint}", hint = next_step(action, source))]
+    #[error("cannot {action} `{path}`: {reason}{hint}", reason = reason(source), hint = next_step(action, source))]
     File {
         /// `read`, `write`, `create`, …
         action: &'static str,
@@ -60,13 +60,28 @@ impl Error {
     }
 }
 
+/// The operating system's error in words, without its number where it has a plain name.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        // Its own message says more than its kind.
+        _ if error.get_ref().is_some() => error.to_string(),
+        ErrorKind::NotFound => "no such file or folder".into(),
+        ErrorKind::IsADirectory => "it is a folder, not a file".into(),
+        ErrorKind::NotADirectory => "a part of the path is a file, not a folder".into(),
+        ErrorKind::PermissionDenied => "permission denied".into(),
+        ErrorKind::StorageFull => "no space left on the disk".into(),
+        ErrorKind::ReadOnlyFilesystem => "the file system is read-only".into(),
+        _ => error.to_string(),
+    }
+}
+
 /// What to do about an error of the operating system, where that is clear.
 fn next_step(action: &str, error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound if matches!(action, "write" | "create") => {
             "\nhelp: check the path; a folder in it does not exist"
         }
-        ErrorKind::NotADirectory => "\nhelp: check the path; a part of it is a file, not a folder",
+        ErrorKind::NotADirectory => "\nhelp: choose another path",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "\nhelp: free some space, or choose a folder on another disk; an interrupted run resumes where it stopped"
         }
@@ -87,7 +102,7 @@ mod tests {
             (ErrorKind::PermissionDenied, "check the owner and permissions"),
             (ErrorKind::ReadOnlyFilesystem, "choose a folder that can be written"),
             (ErrorKind::NotFound, "a folder in it does not exist"),
-            (ErrorKind::NotADirectory, "a part of it is a file"),
+            (ErrorKind::NotADirectory, "a part of the path is a file"),
         ] {
             let message = Error::file("write", "a.json")(kind.into()).to_string();
             assert!(message.starts_with("cannot write `a.json`: ") && message.contains(step), "{message}");

@@ -102,7 +102,11 @@ pub fn find(folders: &[PathBuf]) -> Result<FoundRuns> {
         let run = RunFolder::named_by(folder);
         let folder = run.path();
         if !folder.is_dir() {
-            return Err(Error::Usage(format!("`{}` is not a folder", folder.display())));
+            let shown = folder.display();
+            return Err(Error::Usage(match folder.exists() {
+                true => format!("`{shown}` is not a folder"),
+                false => format!("there is no folder `{shown}`"),
+            }));
         }
         walk(folder, &mut seen, &mut paths)?;
         if paths.len() == before && folders.len() == 1 {

@@ -113,7 +113,7 @@ public:
   // The tensor of that name; an error if the component did not declare it.
   at::Tensor get(const std::string &name) const {
     auto found = all.find(name);
-    if (found == all.end()) throw Error("tensor `" + name + "` was used but not declared");
+    if (found == all.end()) throw Error("tensor `" + name + "` was used but not declared; add it to `tensors`");
     return found->second;
   }
   std::map<std::string, at::Tensor> all;

@@ -89,7 +89,7 @@ impl Tensors {
     /// # Panics
     /// If the component did not declare it, which is a bug in the component.
     pub fn get(&self, name: &str) -> &Tensor {
-        self.0.get(name).unwrap_or_else(|| panic!("tensor `{name}` was used but not declared"))
+        self.0.get(name).unwrap_or_else(|| panic!("tensor `{name}` was used but not declared; add it to `tensors`"))
     }
 
     /// Adds a tensor or replaces it.

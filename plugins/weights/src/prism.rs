@@ -61,7 +61,7 @@ impl WeightScheme for Prism {
             bank.add(&x, batch.labels, &all);
             return Ok(Some(Tensor::ones([batch.size()], batch.options())));
         }
-        let p = shared_by_copies(&bank.p_clean(&x, batch.labels, self.concentration), batch.ids);
+        let p = shared_by_copies(&bank.p_clean(&x, batch.labels, batch.info.classes, self.concentration), batch.ids);
         let threshold = self.threshold(&p, batch.tensors);
         let kept = p.ge_tensor(&threshold);
         bank.add(&x, batch.labels, &kept);
@@ -78,7 +78,6 @@ impl WeightScheme for Prism {
             TensorSpec::state("features", [memory + 1, shape.embedding], zero),
             TensorSpec::state("labels", [memory + 1], Init::Constant(FREE as f64)).kind(Kind::Int64),
             TensorSpec::state("added", [1], zero).kind(Kind::Int64),
-            TensorSpec::state("centres", [shape.classes, shape.embedding], zero),
             TensorSpec::state("quantiles", [self.window], zero),
             TensorSpec::state("batches", [1], zero).kind(Kind::Int64),
         ]
@@ -134,18 +133,17 @@ struct Bank {
     features: Tensor,
     labels: Tensor,
     added: Tensor,
-    centres: Tensor,
 }
 
 impl Bank {
     fn of(tensors: &Tensors) -> Self {
         let get = |name: &str| tensors.get(name).shallow_clone();
-        Self { features: get("features"), labels: get("labels"), added: get("added"), centres: get("centres") }
+        Self { features: get("features"), labels: get("labels"), added: get("added") }
     }
 
-    /// P_clean `[B]`; 1 for a sample whose class is not in the bank.
-    fn p_clean(&self, x: &Tensor, labels: &Tensor, concentration: Option<f64>) -> Tensor {
-        let (classes, device) = (self.centres.size()[0], x.device());
+    /// P_clean `[B]` of samples of `classes` classes; 1 for a sample whose class is not in the bank.
+    fn p_clean(&self, x: &Tensor, labels: &Tensor, classes: i64, concentration: Option<f64>) -> Tensor {
+        let device = x.device();
         // Free rows are summed into one more class.
         let rows = self.labels.remainder(classes + 1);
         let sums = class_sums(&self.features, &rows, classes + 1);
@@ -159,7 +157,6 @@ impl Bank {
                 means / lengths * kappa
             }
         };
-        self.centres.shallow_clone().copy_(&centres);
         let present = counts.gt(0.0);
         let absent = Tensor::full([1], f64::NEG_INFINITY, (Kind::Float, device));
         let exponents = x.matmul(&centres.tr()).where_self(&present, &absent);
@@ -293,7 +290,7 @@ mod tests {
             let ids: Vec<i64> = (0..50).map(|i| (step as i64 * 50 + i * 7) % 300).collect();
             let index = Tensor::from_slice(&ids);
             let (x, y) = (embeddings.index_select(0, &index), Tensor::from_slice(&labels).index_select(0, &index));
-            let info = StepInfo { global_step: step, ..StepInfo::default() };
+            let info = StepInfo { global_step: step, classes: 10, ..StepInfo::default() };
             let batch = Batch { info, ..Batch::new(&x, &y, &index, &tensors) };
             let weights = scheme.weigh_batch(&batch, &mut Log::disabled()).unwrap().unwrap();
             let weights = Vec::<f64>::try_from(weights.to_kind(Kind::Double)).unwrap();
@@ -313,7 +310,8 @@ mod tests {
         let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0, 0.6, 0.8, 0.8, 0.6]).view([4, 2]);
         let (labels, ids) = (Tensor::from_slice(&[0i64, 1, 0, 0]), Tensor::from_slice(&[0i64, 1, 2, 2]));
         for _ in 0..3 {
-            let batch = Batch::new(&x, &labels, &ids, &tensors);
+            let info = StepInfo { classes: 2, ..StepInfo::default() };
+            let batch = Batch { info, ..Batch::new(&x, &labels, &ids, &tensors) };
             let weights = scheme.weigh_batch(&batch, &mut Log::enabled()).unwrap().unwrap();
             assert_eq!(weights.double_value(&[2]), weights.double_value(&[3]));
         }

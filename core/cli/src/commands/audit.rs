@@ -28,15 +28,16 @@ const ROWS: usize = 10;
 /// and images that may belong to no class are listed too. `audit.csv` lists every sample with all its
 /// values; `audit.html` shows the suspects next to typical members of both classes.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("audited").required(true)))]
 pub(crate) struct Args {
     /// The folder of a finished run.
-    #[arg(required_unless_present_any = ["images", "csv"])]
+    #[arg(group = "audited")]
     run: Option<PathBuf>,
     /// Folder for `audit.csv` and `audit.html`. Default: the run's folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Maximum number of suspects in the gallery; the table always lists all.
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = super::whole_number::<usize>)]
     limit: usize,
     /// Number of trusted neighbours that vote on each label.
     #[arg(long, default_value_t = 10, value_name = "K", value_parser = super::at_least_one)]
@@ -61,7 +62,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 struct CutArgs {
     /// Suspect the N most suspicious samples. Default: the estimated number of wrong labels.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>, allow_negative_numbers = true)]
     suspects: Option<usize>,
     /// Greatest distance of near-duplicates, as a share of the median distance to the nearest neighbour.
     #[arg(long, default_value_t = 0.4, value_name = "SHARE", value_parser = non_negative)]
@@ -69,6 +70,12 @@ struct CutArgs {
     /// Standard deviations beyond which a sample is too far from every class to belong to one.
     #[arg(long, default_value_t = 3.5, value_name = "Z", value_parser = non_negative)]
     no_class_beyond: f64,
+}
+
+/// Images that were given with the wrong option.
+fn mistaken(path: &Path, is: &str, option: &str) -> Error {
+    let (shown, given) = (path.display(), output::in_shell(path));
+    Error::usage(format!("`{shown}` {is}\nhelp: use `{option} {given}`, or correct the path"))
 }
 
 fn non_negative(text: &str) -> std::result::Result<f64, String> {
@@ -81,10 +88,10 @@ fn non_negative(text: &str) -> std::result::Result<f64, String> {
 #[command(next_help_heading = "Your own images")]
 struct TrainArgs {
     /// Train on and audit the images in this folder, which has one subfolder per class.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["run", "csv"], value_parser = super::existing)]
+    #[arg(long, value_name = "FOLDER", group = "audited", value_parser = super::existing)]
     images: Option<PathBuf>,
     /// Train on and audit the images in this CSV file of `path,label`; paths are relative to the file.
-    #[arg(long, value_name = "FILE", conflicts_with = "run", value_parser = super::existing)]
+    #[arg(long, value_name = "FILE", group = "audited", value_parser = super::existing)]
     csv: Option<PathBuf>,
     /// Pretrained weights of any supported network, which is recognised from the file; better and faster on
     /// photographs.
@@ -111,6 +118,8 @@ impl TrainArgs {
         let network = weights.as_deref().map(RecognisedNetwork::of).transpose()?;
         let pretrained = weights.as_deref().zip(network.as_ref());
         match (&self.images, &self.csv) {
+            (Some(path), _) if !path.is_dir() => Err(mistaken(path, "is a file, not a folder", "--csv")),
+            (None, Some(path)) if path.is_dir() => Err(mistaken(path, "is a folder, not a list of images", "--images")),
             (Some(folder), _) => Ok(recipe_text(ImageSource::Folder(&found(folder)?), pretrained)),
             (None, Some(file)) => Ok(recipe_text(ImageSource::List(&found(file)?), pretrained)),
             (None, None) => Err(Error::usage("nothing to audit; name a run, or use `--images` or `--csv`".into())),
@@ -154,7 +163,7 @@ struct ApplyArgs {
     #[arg(long, value_name = "FILE", requires = "apply", value_parser = super::existing)]
     decisions: Option<PathBuf>,
     /// Relabel suspects whose proposed label is right with at least this probability.
-    #[arg(long, default_value_t = 0.9, value_name = "PROBABILITY", requires = "apply", conflicts_with = "no_relabel")]
+    #[arg(long, default_value_t = 0.9, value_name = "PROBABILITY", value_parser = super::finite, requires = "apply", conflicts_with = "no_relabel")]
     relabel_above: f64,
     /// Do not relabel any sample.
     #[arg(long, requires = "apply")]

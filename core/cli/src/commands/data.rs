@@ -56,7 +56,7 @@ struct CheckArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
     /// Number of threads for decoding. Default: one per core.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Print the results as JSON.
     #[arg(long)]

@@ -7,7 +7,7 @@ use curricle_engine::device;
 use curricle_engine::progress::ProgressMode;
 use curricle_engine::run::{EmbedSource, SavedModel, embed};
 use curricle_engine::track::Counter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compute embeddings of images with a trained model.
 ///
@@ -16,16 +16,17 @@ use std::path::PathBuf;
 /// and, if the images are labelled, `labels [N]`, the labels before noise is added; paths and class names are
 /// in its metadata. `curricle eval` reads it.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("source").required(true)))]
 pub(crate) struct Args {
     /// A run's folder, one of its checkpoints, or an exported model.
     #[arg(value_parser = super::existing)]
     model: PathBuf,
     /// A folder of images (with one subfolder per class if they are labelled), or a list: a CSV file of
     /// `path,label` or a text file with one path per line.
-    #[arg(long, value_name = "PATH", required_unless_present = "data", conflicts_with = "data", value_parser = super::existing)]
+    #[arg(long, value_name = "PATH", group = "source", value_parser = super::existing)]
     images: Option<PathBuf>,
     /// Use the run's own training or test classes instead of `--images`.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, group = "source")]
     data: Option<Data>,
     /// Safetensors file to write.
     #[arg(long, value_name = "FILE")]
@@ -48,6 +49,8 @@ enum Data {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    check_name(&args.out)?;
+    super::writable_file(&args.out)?;
     let source = match (&args.images, args.data) {
         (Some(path), _) => EmbedSource::Images(path),
         (None, Some(Data::Train)) => EmbedSource::Train,
@@ -72,7 +75,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.out.display()
     ));
     if done.classes.is_some() {
-        output::note(&format!("evaluate with: curricle eval {}", args.out.display()));
+        output::note(&format!("evaluate with: curricle eval {}", output::in_shell(&args.out)));
     }
     Ok(())
+}
+
+/// Other programs would take the file for what its name says.
+fn check_name(out: &Path) -> Result<()> {
+    let extension = out.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if !matches!(extension, "npy" | "npz" | "pt" | "pth" | "csv" | "tsv" | "json" | "pkl" | "h5") {
+        return Ok(());
+    }
+    let name = out.with_extension("safetensors");
+    Err(Error::usage(format!(
+        "embeddings are written as safetensors, not as `.{extension}`\nhelp: use `--out {}`; in Python, read it with \
+         `safetensors.numpy.load_file`",
+        output::in_shell(&name)
+    )))
 }

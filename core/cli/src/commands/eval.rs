@@ -26,22 +26,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = super::existing)]
     labels: Option<PathBuf>,
     /// Values of K for Recall@K.
-    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8")]
-    recall: Vec<std::num::NonZeroUsize>,
+    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8", value_parser = super::at_least_one)]
+    recall: Vec<usize>,
     /// Skip NMI and AMI, which need k-means.
     #[arg(long)]
     no_cluster: bool,
     /// Number of k-means restarts to average NMI and AMI over.
-    #[arg(long, value_name = "N", default_value = "3")]
-    restarts: std::num::NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "3", value_parser = super::at_least_one)]
+    restarts: usize,
     /// Seed of k-means.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = super::whole_number::<u64>)]
     seed: u64,
     /// Device to compute on: `auto`, `cpu`, `cuda` or `cuda:N`.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: DeviceChoice,
     /// Number of CPU threads.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Print the results as JSON, with fractions from 0 to 1 instead of percentages.
     #[arg(long)]
@@ -54,8 +54,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     device::set_threads(args.threads)?;
     let file = read_embeddings(&args.file, args.labels.as_deref(), device)?;
     let options = EvalOptions {
-        recall_at: args.recall.iter().map(|k| k.get()).collect(),
-        cluster: (!args.no_cluster).then(|| ClusterOptions { restarts: args.restarts.get(), seed: args.seed }),
+        recall_at: args.recall.clone(),
+        cluster: (!args.no_cluster).then_some(ClusterOptions { restarts: args.restarts, seed: args.seed }),
     };
     let metrics = evaluate(&file.input(), &options).map_err(|error| match error {
         curricle_eval::Error::Input(message) => curricle_record::Error::format(&args.file, message).into(),

@@ -35,6 +35,7 @@ enum Format {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let format = args.format.map_or_else(|| format_of(&args.out), Ok)?;
+    super::writable_file(&args.out)?;
     let saved = SavedModel::open(&args.model)?;
     match format {
         Format::Torchscript => saved.export_torchscript(&args.out)?,

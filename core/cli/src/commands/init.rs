@@ -18,17 +18,31 @@ pub(crate) struct Args {
     #[arg(default_value = ".")]
     folder: PathBuf,
     /// Own images, one folder per class.
-    #[arg(long, value_name = "FOLDER", value_parser = super::existing, group = "own")]
+    #[arg(long, value_name = "FOLDER", value_parser = class_folders, group = "own")]
     images: Option<PathBuf>,
     /// Own images, listed in a CSV file of `path,label` or `path,label,split`.
-    #[arg(long, value_name = "FILE", value_parser = super::existing, group = "own")]
+    #[arg(long, value_name = "FILE", value_parser = file, group = "own")]
     csv: Option<PathBuf>,
     /// Folder that the paths in the CSV file are relative to [default: the folder of the file].
     #[arg(long, value_name = "FOLDER", value_parser = super::existing, requires = "csv")]
     root: Option<PathBuf>,
     /// Own features, in a safetensors file with `features` and `labels`.
-    #[arg(long, value_name = "FILE", value_parser = super::existing, group = "own")]
+    #[arg(long, value_name = "FILE", value_parser = file, group = "own")]
     features: Option<PathBuf>,
+}
+
+fn class_folders(path: &str) -> Result<PathBuf, String> {
+    match super::existing(path)? {
+        path if path.is_dir() => Ok(path),
+        _ => Err("it is a file; use `--csv` for a list of images, `--features` for features".into()),
+    }
+}
+
+fn file(path: &str) -> Result<PathBuf, String> {
+    match super::existing(path)? {
+        path if path.is_dir() => Err("it is a folder; use `--images` for a folder of images".into()),
+        path => Ok(path),
+    }
 }
 
 /// Writes the files; existing ones are never overwritten.
@@ -50,10 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         output::note(&init_recipe::found(survey));
     }
     output::print(&format!(
-        "created `{0}` and {1} recipes in `{2}`; next:\n  curricle check {0}\n  curricle run {0}\n",
+        "created `{}` and {} recipes in `{}`; next:\n  curricle check {next}\n  curricle run {next}\n",
         path.display(),
         files.len() - 2,
-        args.folder.join("recipes").display()
+        args.folder.join("recipes").display(),
+        next = output::in_shell(&path)
     ))
 }
 
@@ -91,6 +106,12 @@ impl Args {
         if survey.splits[0].classes < 2 {
             split = SplitRecipe::None;
             survey = data::survey(&recipe(split))?;
+        }
+        if survey.splits[0].classes < 2 {
+            let shown = path.display();
+            return Err(Error::usage(format!(
+                "`{shown}` has a single class; losses compare classes, so give two or more"
+            )));
         }
         let root = self.root.as_deref().map(|root| self.seen_from_recipe(root)).transpose()?;
         Ok(Some((OwnData { source, path: self.seen_from_recipe(path)?, root, split }, survey)))

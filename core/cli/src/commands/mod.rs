@@ -36,6 +36,7 @@ use curricle_engine::plugin::{Interpreter, set_interpreter};
 use curricle_engine::preflight::WithoutFiles;
 use curricle_recipe::{self as recipe, Plan, Resolved};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Parses the path of an input, which must exist, so that a mistyped path is a usage error.
@@ -71,6 +72,16 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number and at least 1".to_string())
 }
 
+/// Parses a count or a seed.
+fn whole_number<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
+}
+
+/// Parses a number with or without decimals.
+fn finite(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "must be a number, e.g. 0.5".to_string())
+}
+
 /// Plugins given on the command line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PluginArgs {
@@ -99,8 +110,8 @@ pub(crate) struct PythonArgs {
     /// Seconds after which a call of a loss in Python counts as hanging. Default: 120, which is also the least for
     /// loading its file.
     #[arg(long, value_name = "SECONDS", env = "CURRICLE_PYTHON_TIMEOUT", hide_env_values = true)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    python_timeout: Option<u64>,
+    #[arg(value_parser = at_least_one)]
+    python_timeout: Option<usize>,
 }
 
 impl PythonArgs {
@@ -109,7 +120,7 @@ impl PythonArgs {
         let default = Interpreter::default();
         set_interpreter(Interpreter {
             program: self.python.clone().map_or(default.program, Into::into),
-            time_limit: self.python_timeout.map_or(default.time_limit, Duration::from_secs),
+            time_limit: self.python_timeout.map_or(default.time_limit, |seconds| Duration::from_secs(seconds as u64)),
         });
     }
 
@@ -184,6 +195,6 @@ pub(crate) struct DeviceArgs {
     #[arg(long, default_value_t, value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Number of CPU threads. Default: one per core.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }

@@ -38,10 +38,10 @@ pub(crate) struct ProbeArgs {
     #[arg(long = "out", value_name = "FILE")]
     pub output: PathBuf,
     /// Seed of random draws and of the initial values of declared tensors that are not in the input.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::whole_number::<u64>)]
     pub seed: u64,
     /// Number of CPU threads. Default: one per core.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, allow_negative_numbers = true)]
     threads: Option<usize>,
 }
 

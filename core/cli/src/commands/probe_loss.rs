@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten)]
     probed: ProbeArgs,
     /// Time N forward and backward passes and print median and minimum as JSON.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = super::whole_number::<usize>)]
     time: usize,
 }
 

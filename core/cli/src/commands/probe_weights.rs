@@ -17,7 +17,7 @@ pub(super) struct Args {
     #[command(flatten)]
     probed: ProbeArgs,
     /// Age λ of this update. Default: that of the scheme's first round.
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "VALUE", value_parser = super::finite, allow_negative_numbers = true)]
     lambda: Option<f64>,
     /// Print the scheme's scalars as JSON.
     #[arg(long)]

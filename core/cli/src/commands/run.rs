@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     recipe: RecipeArgs,
     /// Seed; overrides the recipe's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<u64>, allow_negative_numbers = true)]
     seed: Option<u64>,
     #[command(flatten)]
     device: DeviceArgs,
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Write a checkpoint after an epoch if this many seconds have passed since the last one; 0: after every epoch.
     ///
     /// A run that is stopped by a signal always writes one.
-    #[arg(long, value_name = "SECONDS", default_value_t = run::CHECKPOINT_SECONDS)]
+    #[arg(long, value_name = "SECONDS", default_value_t = run::CHECKPOINT_SECONDS, value_parser = super::whole_number::<u64>)]
     checkpoint_every: u64,
     /// Start over, even if the run is finished or partly done.
     #[arg(long)]
@@ -93,6 +93,6 @@ fn show(outcome: &RunOutcome) -> Result<()> {
         output::print(&format!("\n{profile}"))?;
     }
     output::note(&format!("{:.1} s; results are in `{folder}`", result.seconds));
-    output::note(&format!("curves: tensorboard --logdir {folder}"));
+    output::note(&format!("curves: tensorboard --logdir {}", output::in_shell(&outcome.folder)));
     Ok(())
 }

@@ -30,6 +30,10 @@ pub(crate) fn script_hash(path: &Path) -> Result<String> {
 
 /// Checks that the file is the one that the recipe means, or records its hash.
 pub(super) fn check_hash(recipe: &mut TorchscriptRecipe) -> Result<()> {
+    if recipe.sha256.is_some() && !recipe.path.exists() {
+        let message = "does not exist, but has the code of this run's network; restore the file";
+        return Err(Error::format(&recipe.path, message));
+    }
     let found = script_hash(&recipe.path)?;
     match &recipe.sha256 {
         Some(wanted) if !wanted.eq_ignore_ascii_case(&found) => Err(Error::format(
@@ -136,9 +140,20 @@ fn load(path: &Path, device: Device) -> Result<Script> {
             "is not a TorchScript file; write one with `torch.jit.script(model).save(path)`",
         ));
     }
-    Script::load(path, device).map_err(|error| {
-        Error::format(path, format!("cannot be loaded as TorchScript: {}", first_line(&error.to_string())))
-    })
+    Script::load(path, device).map_err(|error| Error::format(path, not_loaded(&error.to_string())))
+}
+
+/// Libtorch's messages about archives speak of its own reader and of damaged checkpoints.
+fn not_loaded(text: &str) -> String {
+    if text.contains("failed finding central directory") {
+        return "is incomplete; copy it again, or write it again from Python".into();
+    }
+    if text.contains("constants.pkl: file not found") {
+        return "is an archive without TorchScript, such as `torch.export.save` writes; save the network with \
+                `torch.jit.script(model).save(path)`"
+            .into();
+    }
+    format!("cannot be loaded as TorchScript: {}", first_line(text).trim_start_matches("Internal torch error: "))
 }
 
 /// The tensors of a module without the further names of tied parameters, as in Python's `named_parameters`.

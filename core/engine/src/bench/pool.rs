@@ -247,7 +247,9 @@ impl Worker<'_> {
     fn follow(&self, index: usize, child: &mut Child) -> Vec<String> {
         let mut kept = VecDeque::new();
         if let Some(errors) = child.stderr.take() {
-            for line in BufReader::new(errors).lines().map_while(std::result::Result::ok) {
+            // A component may print bytes that are not UTF-8. A run whose output is no longer read would fail to write.
+            for line in BufReader::new(errors).split(b'\n').map_while(std::result::Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_string();
                 self.send(Message::Line(index, line.clone()));
                 kept.push_back(line);
                 if kept.len() > KEPT_LINES {
@@ -256,5 +258,30 @@ impl Worker<'_> {
             }
         }
         kept.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_that_is_not_utf_8_does_not_end_the_output() {
+        let options = PoolOptions {
+            program: PathBuf::new(),
+            out: PathBuf::new(),
+            slots: Vec::new(),
+            threads: None,
+            force: false,
+            more: Vec::new(),
+        };
+        let (sender, receiver) = channel();
+        let worker = Worker { planned: &[], options: &options, device: "cpu", running: &Running::default(), sender };
+        let script = r"printf 'first\nb\377d\nlast\n' >&2";
+        let mut child = Command::new("sh").args(["-c", script]).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(worker.follow(0, &mut child), ["first", "b\u{fffd}d", "last"]);
+        assert!(child.wait().unwrap().success());
+        drop(worker);
+        assert_eq!(receiver.iter().count(), 3);
     }
 }

@@ -15,6 +15,11 @@ pub(super) const CLASSES: i64 = 7;
 pub(super) const SAMPLES: i64 = 50;
 /// Size of the embeddings.
 pub(super) const DIMENSIONS: i64 = 8;
+/// Epochs of the training that the checks pretend to be in. Components may begin with a warm-up, so the checks are made
+/// at its start and at its end.
+pub(super) const EPOCHS: u64 = 10;
+/// Steps in each of its epochs.
+const STEPS: u64 = 5;
 
 /// A batch and the tensors of the loss.
 pub(super) struct Case {
@@ -30,6 +35,8 @@ pub(super) struct Case {
     pub tensors: Tensors,
     /// `[B, D]`, the teacher's embeddings; by default close to the embeddings, wherever they are.
     teacher: Option<Tensor>,
+    /// Steps before this one.
+    global_step: u64,
 }
 
 /// A loss and all its gradients, by name; `embeddings` is the first.
@@ -71,6 +78,7 @@ impl Case {
             weights: None,
             tensors: declared.tensors,
             teacher: None,
+            global_step: 0,
         };
         Ok(case.to(Kind::Double, Device::Cpu))
     }
@@ -90,6 +98,7 @@ impl Case {
             weights: self.weights.as_ref().map(float),
             tensors,
             teacher: self.teacher.as_ref().map(float),
+            global_step: self.global_step,
         }
     }
 
@@ -124,17 +133,23 @@ impl Case {
         self.call(loss, &tensors, seed)
     }
 
-    /// The same case with the state that the loss has after two other batches.
-    pub(super) fn with_memory(self, loss: &dyn Loss) -> Result<Self, NotPassed> {
-        for number in [100, 101] {
-            let mut other = Self::usual(loss, number)?;
+    /// The same case as the last step of training, with the state that the loss has after other batches.
+    pub(super) fn late(mut self, loss: &dyn Loss) -> Result<Self, NotPassed> {
+        self.global_step = EPOCHS * STEPS - 1;
+        for (number, global_step) in [(1, 0), (2, self.global_step - 1)] {
+            let mut other = Self::usual(loss, 99 + number)?;
             // Other samples than those of the usual batch, and below `SAMPLES`.
-            other.ids = &other.ids + 15 * (number as i64 - 99);
+            other.ids = &other.ids + 15 * number as i64;
+            other.global_step = global_step;
             let _ = other.call(loss, &self.tensors, 0)?;
-            let info = StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() };
-            call(Running::as_noted(), &[], || tch::no_grad(|| loss.after_step(&self.tensors, &info)))?;
+            call(Running::as_noted(), &[], || tch::no_grad(|| loss.after_step(&self.tensors, &other.info())))?;
         }
         Ok(self)
+    }
+
+    fn info(&self) -> StepInfo {
+        let (epoch, step, global_step) = (self.global_step / STEPS, self.global_step % STEPS, self.global_step);
+        StepInfo { epoch, epochs: EPOCHS, step, steps: STEPS, global_step, classes: CLASSES, samples: SAMPLES }
     }
 
     fn call(&self, loss: &dyn Loss, tensors: &Tensors, seed: i64) -> Result<Tensor, NotPassed> {
@@ -144,7 +159,7 @@ impl Case {
             // Losses that do not take weights are never given any.
             weights: self.weights.as_ref().filter(|_| loss.takes_weights()),
             ema_embeddings: average.as_ref(),
-            info: StepInfo { classes: CLASSES, samples: SAMPLES, ..StepInfo::default() },
+            info: self.info(),
             ..Batch::new(&self.embeddings, &self.labels, &self.ids, tensors)
         };
         let mut lent = vec![("embeddings", batch.embeddings), ("labels", batch.labels), ("ids", batch.ids)];

@@ -1,7 +1,8 @@
 //! Checks losses on edge-case batches.
 
 use super::batches::{Case, DIMENSIONS, make, unit};
-use super::{NotPassed, Subject, fail};
+use super::loss::run_finite;
+use super::{NotPassed, Subject};
 use curricle_sdk::Loss;
 use tch::{Device, Kind, Tensor};
 
@@ -9,26 +10,15 @@ use tch::{Device, Kind, Tensor};
 pub(crate) fn edge_batches_give_finite_numbers(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     for (name, case) in cases(loss.as_ref())? {
-        for kind in [Kind::Double, Kind::Float] {
-            finite(loss.as_ref(), &case.to(kind, Device::Cpu)).or_else(|stop| match stop {
-                NotPassed::Failed(reason) => fail(format!("{name} ({kind:?}): {reason}")),
-                skipped => Err(skipped),
-            })?;
+        let (first, last) = (case.copy(), case.late(loss.as_ref())?);
+        for (case, when) in [(first, ""), (last, ", in the last step of training")] {
+            for kind in [Kind::Double, Kind::Float] {
+                run_finite(loss.as_ref(), &case.to(kind, Device::Cpu))
+                    .or_else(|stop| stop.context(&format!("{name} ({kind:?}{when})")))?;
+            }
         }
     }
     Ok(())
-}
-
-fn finite(loss: &dyn Loss, case: &Case) -> Result<(), NotPassed> {
-    let outcome = case.run(loss)?;
-    let value = outcome.loss.double_value(&[]);
-    if !value.is_finite() {
-        return fail(format!("the loss is {value}"));
-    }
-    match outcome.gradients.iter().find(|(_, gradient)| gradient.isfinite().all().int64_value(&[]) == 0) {
-        Some((name, _)) => fail(format!("the gradient of the {name} is not finite")),
-        None => Ok(()),
-    }
 }
 
 fn cases(loss: &dyn Loss) -> Result<Vec<(&'static str, Case)>, NotPassed> {

@@ -20,7 +20,7 @@ pub(crate) fn agrees_with_finite_differences(subject: &Subject) -> Result<(), No
     for number in 0..3 {
         let mut case = Case::usual(loss.as_ref(), number)?.with_fixed_teacher();
         if number == 2 {
-            case = case.with_memory(loss.as_ref())?;
+            case = case.late(loss.as_ref())?;
         }
         let outcome = case.run(loss.as_ref())?;
         for index in 0..outcome.gradients.len() {

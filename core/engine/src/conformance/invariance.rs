@@ -37,7 +37,7 @@ pub(crate) fn order_of_rows_does_not_matter(subject: &Subject) -> Result<(), Not
         .or_else(|reason| fail(format!("with the rows in another order, {reason}")))
 }
 
-/// The numbering of the classes does not matter. Rows of declared tensors that belong to classes are
+/// The numbering of the classes does not matter. Rows and columns of declared tensors that belong to classes are
 /// permuted with them.
 pub(crate) fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
@@ -50,21 +50,31 @@ pub(crate) fn names_of_classes_do_not_matter(subject: &Subject) -> Result<(), No
     let mut old_of_new = vec![0i64; CLASSES as usize];
     (0..CLASSES).for_each(|class| old_of_new[renamed(class) as usize] = class);
     let rows = Tensor::from_slice(&old_of_new);
-    let by_class = |t: &Tensor| t.dim() > 0 && t.size()[0] == CLASSES;
 
     let mut other = case.copy();
     let labels: Vec<i64> = Vec::<i64>::try_from(&case.labels).unwrap_or_default().into_iter().map(renamed).collect();
     other.labels = Tensor::from_slice(&labels);
-    for (name, tensor) in case.tensors.iter().filter(|(_, tensor)| by_class(tensor)) {
-        let tensor = tensor.detach().index_select(0, &rows).set_requires_grad(tensor.requires_grad());
-        other.tensors.insert(name, tensor);
+    for (name, tensor) in case.tensors.iter() {
+        let renumbered = by_class(&tensor.detach(), &rows).set_requires_grad(tensor.requires_grad());
+        other.tensors.insert(name, renumbered);
     }
     let mut expected: LossOutcome = case.run(loss.as_ref())?;
-    for (_, gradient) in expected.gradients.iter_mut().skip(1).filter(|(_, gradient)| by_class(gradient)) {
-        *gradient = gradient.index_select(0, &rows);
+    for (_, gradient) in expected.gradients.iter_mut().skip(1) {
+        *gradient = by_class(gradient, &rows);
     }
     same(&expected, &other.run(loss.as_ref())?, TOLERANCE)
         .or_else(|reason| fail(format!("with the classes renumbered, {reason}")))
+}
+
+/// A tensor with its classes in another order: along each dimension that is the number of classes or, for several
+/// centres per class, a multiple of it. A number of classes is in no other size of a test batch.
+fn by_class(tensor: &Tensor, order: &Tensor) -> Tensor {
+    let sizes = tensor.size().into_iter().enumerate();
+    sizes.filter(|(_, size)| *size > 0 && size % CLASSES == 0).fold(tensor.copy(), |tensor, (dimension, size)| {
+        let dimension = dimension as i64;
+        let classes = tensor.unflatten(dimension, [CLASSES, size / CLASSES]);
+        classes.index_select(dimension, order).flatten(dimension, dimension + 1)
+    })
 }
 
 /// Samples of weight 0 are absent: value and gradients are those of the batch without them.
@@ -117,4 +127,23 @@ pub(crate) fn weights_of_one_change_nothing(subject: &Subject) -> Result<(), Not
             .or_else(|reason| fail(format!("without weights and then with weights of 1, {reason}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::{Device, Kind};
+
+    #[test]
+    fn classes_are_reordered_in_rows_columns_and_blocks() {
+        let order = Tensor::arange(CLASSES, (Kind::Int64, Device::Cpu)).flip([0]);
+        let rows = Tensor::arange(CLASSES * 3, (Kind::Float, Device::Cpu)).view([CLASSES, 3]);
+        assert_eq!(by_class(&rows, &order), rows.flip([0]));
+        assert_eq!(by_class(&rows.tr(), &order), rows.flip([0]).tr());
+        // Three centres of each class follow one another.
+        let blocks = Tensor::arange(CLASSES * 3, (Kind::Float, Device::Cpu));
+        assert_eq!(by_class(&blocks, &order), rows.flip([0]).flatten(0, 1));
+        let other = Tensor::arange(8, (Kind::Float, Device::Cpu));
+        assert_eq!(by_class(&other, &order), other);
+    }
 }

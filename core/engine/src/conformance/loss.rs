@@ -2,21 +2,28 @@
 
 use super::batches::{Case, make, same};
 use super::{NotPassed, Subject, fail};
+use curricle_sdk::Loss;
 use tch::{Device, Kind};
 
 /// The loss is a finite scalar connected to the embeddings, and its gradients are finite.
 pub(crate) fn value_is_as_demanded(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
-    let outcome = Case::usual(loss.as_ref(), 0)?.run(loss.as_ref())?;
-    if !outcome.loss.double_value(&[]).is_finite() {
-        return fail(format!("the loss is {}", outcome.loss.double_value(&[])));
+    let case = Case::usual(loss.as_ref(), 0)?;
+    run_finite(loss.as_ref(), &case)?;
+    run_finite(loss.as_ref(), &case.late(loss.as_ref())?).or_else(|stop| stop.context("in the last step of training"))
+}
+
+/// Runs the loss and checks that it and its gradients are finite.
+pub(super) fn run_finite(loss: &dyn Loss, case: &Case) -> Result<(), NotPassed> {
+    let outcome = case.run(loss)?;
+    let value = outcome.loss.double_value(&[]);
+    if !value.is_finite() {
+        return fail(format!("the loss is {value}"));
     }
-    for (name, gradient) in &outcome.gradients {
-        if gradient.isfinite().all().int64_value(&[]) == 0 {
-            return fail(format!("the gradient of the {name} is not finite"));
-        }
+    match outcome.gradients.iter().find(|(_, gradient)| gradient.isfinite().all().int64_value(&[]) == 0) {
+        Some((name, _)) => fail(format!("the gradient of the {name} is not finite")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The same inputs and the same state of libtorch's generator give bit-identical results.
@@ -55,7 +62,7 @@ pub(crate) fn single_precision_is_near_double(subject: &Subject) -> Result<(), N
         return super::skip("the loss draws random numbers");
     }
     // With a memory: the first gradients of a loss with an empty one may be nothing but rounding errors.
-    let double = Case::usual(loss.as_ref(), 0)?.with_memory(loss.as_ref())?;
+    let double = Case::usual(loss.as_ref(), 0)?.late(loss.as_ref())?;
     let single = double.to(Kind::Float, Device::Cpu).run(loss.as_ref())?;
     let single = super::batches::LossOutcome {
         loss: single.loss.to_kind(Kind::Double),

@@ -81,6 +81,16 @@ enum NotPassed {
     Skipped(String),
 }
 
+impl NotPassed {
+    /// A failure with the circumstances before its reason.
+    fn context<T>(self, circumstances: &str) -> Result<T, Self> {
+        Err(match self {
+            Self::Failed(reason) => Self::Failed(format!("{circumstances}: {reason}")),
+            skipped @ Self::Skipped(_) => skipped,
+        })
+    }
+}
+
 impl From<curricle_sdk::Error> for NotPassed {
     fn from(error: curricle_sdk::Error) -> Self {
         NotPassed::Failed(error.to_string())

@@ -48,6 +48,7 @@ impl Loss for Attract {
             }
             "vector" => terms.unsqueeze(0).repeat([2]),
             "panic" => panic!("asked to"),
+            "late" if batch.info.epoch > 0 => terms * f64::NAN,
             "inputs" => {
                 let _ = batch.labels.shallow_clone().g_add_scalar_(1);
                 terms
@@ -102,6 +103,7 @@ fn each_mistake_is_found_by_its_check() {
         ("no_grad", "value"),
         ("vector", "value"),
         ("panic", "value"),
+        ("late", "value"),
         ("inputs", "inputs untouched"),
     ] {
         let failed = failures(mistake);

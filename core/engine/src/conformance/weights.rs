@@ -1,6 +1,6 @@
 //! Checks of weight schemes.
 
-use super::batches::unit;
+use super::batches::{EPOCHS, unit};
 use super::{NotPassed, Subject, fail, skip};
 use crate::call::call;
 use crate::last_words::Running;
@@ -12,6 +12,7 @@ use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 const DIMENSIONS: i64 = 8;
+const BATCH: i64 = 10;
 
 /// The weight scheme under test.
 pub(super) fn make(subject: &Subject) -> Result<Box<dyn WeightScheme>, NotPassed> {
@@ -58,12 +59,12 @@ impl WeightedData {
         let settings = json!({ "alpha": 2.0, "beta": 50.0, "rho": 0.5, "epsilon": 0.1 });
         let mut update = WeightUpdate { weights: self.weights.clone(), ..Default::default() };
         let flipped: Vec<bool> = (0..self.labels.len()).map(|sample| sample % 5 == 4).collect();
-        for round in u64::from(!scheme.before_training())..=2 {
+        for number in u64::from(!scheme.before_training())..=2 {
             curricle_torch::seed(0)?;
             let loss = LossInfo { name: "ms", settings: &settings };
             let round = Round {
-                round,
-                rounds: 10,
+                round: number,
+                rounds: EPOCHS,
                 seed: 5,
                 embeddings: scheme.needs_embeddings().then_some(&self.embeddings),
                 ema_embeddings: scheme.needs_ema().then_some(&self.embeddings),
@@ -75,30 +76,42 @@ impl WeightedData {
             check_declared(&declared)?;
             check_weights(&answer, self.labels.len()).map_err(|reason| Error::other(format!("it {reason}")))?;
             update = answer;
-            self.weigh_batches(scheme, &declared, &mut update)?;
+            let epoch = if number == 2 { EPOCHS - 1 } else { 0 };
+            self.weigh_batches(scheme, &declared, epoch, &mut update)?;
         }
         Ok(update)
     }
 
-    /// Lets the scheme weigh all samples in batches of ten, as in an epoch.
+    /// Lets the scheme weigh all samples in batches, as in an epoch.
     fn weigh_batches(
         &self,
         scheme: &dyn WeightScheme,
         declared: &Declared,
+        epoch: u64,
         update: &mut WeightUpdate,
     ) -> Result<(), Error> {
         let samples = self.labels.len() as i64;
         let device = self.embeddings.device();
         let labels = Tensor::from_slice(&self.labels).to_device(device);
         let weights = Tensor::from_slice(&update.weights).to_kind(Kind::Float).to_device(device);
-        for start in (0..samples).step_by(10) {
-            let ids = Tensor::arange_start(start, samples.min(start + 10), (Kind::Int64, device));
+        let starts: Vec<i64> = (0..samples).step_by(BATCH as usize).collect();
+        let steps = starts.len() as u64;
+        for (step, start) in (0..).zip(starts) {
+            let ids = Tensor::arange_start(start, samples.min(start + BATCH), (Kind::Int64, device));
             let rows = |all: &Tensor| all.index_select(0, &ids);
             let (embeddings, labels, weights) = (rows(&self.embeddings), rows(&labels), rows(&weights));
             let batch = Batch {
                 weights: Some(&weights),
                 ema_embeddings: scheme.needs_ema().then_some(&embeddings),
-                info: StepInfo { classes: self.classes(), samples, ..StepInfo::default() },
+                info: StepInfo {
+                    epoch,
+                    epochs: EPOCHS,
+                    step,
+                    steps,
+                    global_step: epoch * steps + step,
+                    classes: self.classes(),
+                    samples,
+                },
                 ..Batch::new(&embeddings, &labels, &ids, &declared.tensors)
             };
             let lent = [("embeddings", &embeddings), ("labels", &labels), ("ids", &ids), ("weights", &weights)];
@@ -107,7 +120,7 @@ impl WeightedData {
             check_log(&log)?;
             check_declared(declared)?;
             SampleColumns::new(self.labels.len(), device).keep("", &ids, log.take_per_sample())?;
-            let Some(answer) = answer else { return Ok(()) };
+            let Some(answer) = answer else { continue };
             let answer = check_batch_weights(&answer, &ids).map_err(|reason| Error::other(format!("it {reason}")))?;
             let values = Vec::<f64>::try_from(answer.to_device(Device::Cpu).to_kind(Kind::Double))?;
             update.weights[start as usize..][..values.len()].copy_from_slice(&values);

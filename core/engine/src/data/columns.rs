@@ -34,6 +34,17 @@ pub(crate) fn read(text: &[u8], needed: &[&str], optional: &[&str]) -> Result<Ve
     Ok(lines)
 }
 
+/// The classes that these labels name, in numerical order if all are integers, else in alphabetical order.
+pub(crate) fn classes<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut labels: Vec<&str> = labels.collect();
+    labels.sort_unstable();
+    labels.dedup();
+    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
+        labels.sort_by_key(|label| label.parse::<i64>().ok());
+    }
+    labels
+}
+
 /// Counts lines up to a position. The csv crate's own count is one short in files with CRLF line endings,
 /// because there a record begins before the `\n` of the previous line.
 struct LineCounter<'a> {

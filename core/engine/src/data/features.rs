@@ -25,7 +25,12 @@ pub(super) fn read(path: &Path) -> Result<Split> {
 
 /// Errors are phrases that follow the file's name.
 fn parse(bytes: &[u8]) -> Result<Split, String> {
-    let not_ours = |e| format!("is not a safetensors file: {e}");
+    let not_ours = |e| {
+        format!(
+            "is not a safetensors file: {e}\nhelp: save it with `safetensors.torch.save_file({{\"features\": …, \
+             \"labels\": …}}, \"features.safetensors\")`"
+        )
+    };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
     let file = SafeTensors::deserialize(bytes).map_err(not_ours)?;
 

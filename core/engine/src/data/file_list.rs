@@ -5,8 +5,7 @@ use super::files::{Files, HashedFile};
 use super::image_cache::ImageCache;
 use super::inspect::{CheckLevel, inspect};
 use super::{Dataset, Inputs, Split};
-use crate::progress::Bar;
-use crate::progress::ProgressMode;
+use crate::progress::{Bar, ProgressMode};
 use crate::{Error, Result};
 use curricle_recipe::{ImagesRecipe, OnBadImage};
 use curricle_record::SkippedFile;
@@ -15,10 +14,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files of a data set with their classes, split into training and test set.
 /// Bad files that a warning names; the log lists all of them.
 const NAMED: usize = 3;
 
+/// The files of a data set with their classes, split into training and test set.
 #[derive(Debug)]
 pub(super) struct FileList {
     /// The folder all paths are relative to.

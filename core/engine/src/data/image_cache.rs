@@ -6,8 +6,7 @@
 
 use super::files::HashedFile;
 use super::images::{Pipeline, Pixels};
-use crate::progress::Bar;
-use crate::progress::ProgressMode;
+use crate::progress::{Bar, ProgressMode};
 use crate::{Error, Result};
 use memmap2::Mmap;
 use rayon::prelude::*;
@@ -63,7 +62,9 @@ impl ImageCache {
         if !path.is_file() {
             tracing::info!("decoding {} images into the image cache `{}`", files.len(), path.display());
             let bar = Bar::new(progress, "decoding images", files.len() as u64);
-            fill(&path, folder, &files, shrink, &bar)?;
+            let unfinished = format!(".filling-{name}-");
+            remove_unfinished(folder, &unfinished)?;
+            fill(&path, folder, &unfinished, &files, shrink, &bar)?;
         }
         Self::map(&path)
     }
@@ -106,10 +107,28 @@ fn index(bytes: &[u8]) -> Option<HashMap<blake3::Hash, (usize, usize, usize)>> {
     rows.chunks_exact(ROW).map(row).collect()
 }
 
-fn fill(path: &Path, folder: &Path, files: &[&HashedFile], shrink: Option<usize>, bar: &Bar) -> Result<()> {
+/// Removes what processes left that were killed while filling this cache. Call it with the cache locked.
+fn remove_unfinished(folder: &Path, prefix: &str) -> Result<()> {
+    for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            std::fs::remove_file(entry.path()).map_err(Error::file("remove", entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Decodes all images into a temporary file whose name begins with `prefix`, which then gets its final name.
+fn fill(
+    path: &Path,
+    folder: &Path,
+    prefix: &str,
+    files: &[&HashedFile],
+    shrink: Option<usize>,
+    bar: &Bar,
+) -> Result<()> {
     // Caches are shared; the umask still applies.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    let temporary = tempfile::Builder::new().prefix(".filling-").permissions(mode).tempfile_in(folder);
+    let temporary = tempfile::Builder::new().prefix(prefix).permissions(mode).tempfile_in(folder);
     let mut temporary = temporary.map_err(Error::file("create", folder))?;
     let mut offset = (FRONT + ROW * files.len()) as u64;
     let mut rows = Vec::with_capacity(ROW * files.len());
@@ -202,6 +221,29 @@ mod tests {
                 .to_string()
                 .contains("cannot read")
         );
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_when_the_cache_is_filled() {
+        let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = places(folder.path(), &[1, 2]);
+        let names = || {
+            let mut names: Vec<_> = std::fs::read_dir(cache.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
+        let complete = names();
+        let images = complete.iter().find(|name| name.ends_with(".images")).unwrap();
+        std::fs::remove_file(cache.path().join(images)).unwrap();
+        let (own, other) = (format!(".filling-{}-a1b2c3", &images[..16]), ".filling-0123456789abcdef-a1b2c3");
+        [own.as_str(), other].into_iter().for_each(|name| std::fs::write(cache.path().join(name), b"half").unwrap());
+        ImageCache::open(cache.path(), &files, None, ProgressMode::Quiet).unwrap();
+        // Another process may be filling the other cache.
+        assert_eq!(names(), [&[other.to_string()][..], &complete].concat());
     }
 
     #[test]

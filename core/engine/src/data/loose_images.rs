@@ -5,7 +5,7 @@ use super::sources::folder;
 use super::{Inputs, Split, columns};
 use crate::{Error, Result};
 use curricle_recipe::ImagesRecipe;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Images with their paths and, if known, their classes.
@@ -79,21 +79,18 @@ fn in_list(path: &Path) -> Result<List> {
         })
         .filter(|(path, _)| !path.is_empty())
         .collect();
-    let classes: BTreeSet<&str> = samples.iter().filter_map(|(_, label)| label.as_deref()).collect();
+    let classes = columns::classes(samples.iter().filter_map(|(_, label)| label.as_deref()));
     let labelled = !classes.is_empty();
     if labelled && let Some((path, _)) = samples.iter().find(|(_, label)| label.is_none()) {
         return Err(wrong(format!("has labels, but no label for `{path}`")));
     }
-    let mut class_names: Vec<String> = classes.into_iter().map(str::to_string).collect();
-    if class_names.iter().all(|name| name.parse::<i64>().is_ok()) {
-        class_names.sort_by_key(|name| name.parse::<i64>().ok());
-    }
-    let class = |label: &Option<String>| label.as_ref().and_then(|l| class_names.iter().position(|name| name == l));
-    let entries = samples
-        .iter()
-        .map(|(path, label)| FileEntry { path: path.clone(), class: class(label).unwrap_or(0), query: false })
-        .collect();
-    let class_names = if labelled { class_names.clone() } else { vec![String::new()] };
+    let numbers: HashMap<&str, usize> = classes.iter().copied().zip(0..).collect();
+    let entry = |(path, label): &(String, Option<String>)| {
+        let class = label.as_deref().map_or(0, |label| numbers[label]);
+        FileEntry { path: path.clone(), class, query: false }
+    };
+    let entries = samples.iter().map(entry).collect();
+    let class_names = if labelled { classes.iter().map(ToString::to_string).collect() } else { vec![String::new()] };
     Ok(List { entries, class_names, labelled })
 }
 

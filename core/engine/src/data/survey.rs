@@ -72,9 +72,13 @@ pub fn survey(recipe: &DataRecipe) -> Result<Survey> {
 /// Opens some of the images that `source` lists.
 fn look(source: &Path, list: &FileList) -> Result<ImageSurvey> {
     let paths = list.files();
-    let (mut opened, mut problem) = (Vec::new(), None);
+    if paths.is_empty() {
+        return Err(Error::format(source, "lists no images; it needs a line of `path,label` for each"));
+    }
+    let (mut opened, mut problem, mut none_exists) = (Vec::new(), None, true);
     for path in paths.iter().step_by(paths.len().div_ceil(OPENED).max(1)) {
         let path = list.root.join(path);
+        none_exists &= !path.exists();
         // Single bad files are `data check`'s business.
         match image::open(&path) {
             Ok(image) => opened.push(image),
@@ -88,7 +92,12 @@ fn look(source: &Path, list: &FileList) -> Result<ImageSurvey> {
     };
     let Some((width, height)) = median(DynamicImage::width).zip(median(DynamicImage::height)) else {
         let (files, problem) = (paths.len(), problem.unwrap_or_default());
-        return Err(Error::format(source, format!("none of its {files} files can be decoded as an image{problem}")));
+        let help = match none_exists {
+            true => "\nhelp: the paths are relative to the folder of the list, unless `root` names another folder",
+            false => "",
+        };
+        let message = format!("none of its {files} files can be decoded as an image{problem}{help}");
+        return Err(Error::format(source, message));
     };
     let grey = opened.iter().all(|image| image.to_rgb8().pixels().all(|p| p[0] == p[1] && p[1] == p[2]));
     Ok(ImageSurvey { width, height, grey })

@@ -130,7 +130,7 @@ impl Given {
         }
         let shape = Shape {
             classes: labels.max().int64_value(&[]).saturating_add(1),
-            samples: ids.max().int64_value(&[]) + 1,
+            samples: ids.max().int64_value(&[]).saturating_add(1),
             embedding: dimensions,
         };
         let (declared, shape) = declare(loss, shape, &mut file, kind, seed)?;

@@ -1,6 +1,6 @@
 //! Prepares a run: loads the data, applies label noise, builds the model and the trainer.
 
-use super::run_loop::RunOptions;
+use super::options::RunOptions;
 use crate::backbone::{Compute, Model};
 use crate::data::noise::{self, NoisyLabels, NoisySplit};
 use crate::data::{self, Inputs, Layout, Split, validation};

@@ -5,96 +5,26 @@ use super::checkpoint::{self, Checkpoint, Position};
 use super::checkpoint_writer::CheckpointWriter;
 use super::evaluation::{embed_test, embed_training, evaluate};
 use super::observe::{self, Weighted};
+use super::options::{RunOptions, RunOutcome};
 use super::prepare::{Prepared, prepare};
 use super::projector::{self, Points};
-use super::{plugins, samples, start_files};
-use crate::device::{self, DeviceChoice};
+use super::{samples, start_files};
+use crate::device;
 use crate::experiment::Experiment;
-use crate::last_words;
-use crate::progress::{EpochSummary, Progress, ProgressMode};
+use crate::progress::{EpochSummary, Progress};
 use crate::stop::StopSignal;
 use crate::tensor_file::{self, HostTensors};
-use crate::track::{Phase, Profile, ProfileSummary, SessionStatus, Tracker, logging};
+use crate::track::{Phase, Profile, ProfileSummary, Tracker};
 use crate::train::noise_report::NoiseReport;
 use crate::train::weighting::{self, Known};
 use crate::train::{EpochEnd, Trainer, TrainerPosition};
-use crate::{Error, Result, caught};
+use crate::{Error, Result};
 use curricle_recipe::{EvalOn, NoiseRecipe, Recipe};
 use curricle_record::{FORMAT, LockedRun, Metrics, RunResult, files};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tch::Tensor;
 
-/// Default of [`RunOptions::checkpoint_every`]. Epochs of small runs take less than a second; losing a minute of
-/// training when a process is killed costs little.
-pub const CHECKPOINT_SECONDS: u64 = 60;
-
-/// Options that describe where and how a recipe is run, and do not change its results.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// The folder that holds all runs.
-    pub out: PathBuf,
-    /// The device to train on.
-    pub device: DeviceChoice,
-    /// Number of libtorch threads; defaults to the number of physical cores.
-    pub threads: Option<usize>,
-    /// Start over even if the run is finished or interrupted.
-    pub force: bool,
-    /// How progress is shown.
-    pub progress: ProgressMode,
-    /// Profile the run; this waits for the device after every phase.
-    pub profile: bool,
-    /// Folder of the cache of decoded images.
-    pub image_cache: Option<PathBuf>,
-    /// The shortest time between the checkpoints at the ends of epochs.
-    pub checkpoint_every: Duration,
-}
-
-/// How a run ended that did not fail.
-#[derive(Debug)]
-pub struct RunOutcome {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// Its result.
-    pub result: RunResult,
-    /// Whether it was already finished, so nothing was done.
-    pub skipped: bool,
-    /// The profile, if it was requested and the run was not skipped.
-    pub profile: Option<ProfileSummary>,
-}
-
-/// Runs a recipe to its end: starts it, resumes it, or skips it if it is finished.
-pub fn execute(experiment: &Experiment, options: &RunOptions, stop: &StopSignal) -> Result<RunOutcome> {
-    let out = std::path::absolute(&options.out).map_err(Error::file("resolve", &options.out))?;
-    let folder = experiment.folder(&out);
-    if !options.force {
-        plugins::check_plugins_unchanged(experiment, &options.out, &folder)?;
-    }
-    let folder = folder.lock()?;
-    if options.force {
-        folder.clear()?;
-    } else if let Some(result) = folder.read_result()? {
-        return Ok(RunOutcome { folder: folder.path().into(), result, skipped: true, profile: None });
-    }
-    let _log = logging::attach_file(&folder.log())?;
-    let failure = folder.error();
-    last_words::write_to(&failure);
-    if failure.exists() {
-        std::fs::remove_file(&failure).map_err(Error::file("remove", &failure))?;
-    }
-    let whole = || RunLoop::begin(experiment, options, folder).and_then(|run| run.finish_training(stop));
-    let outcome = caught("running", whole).map_err(|error| experiment.blame(error));
-    if let Err(error) = &outcome {
-        tracing::error!(target: logging::FILE_ONLY, "{error}");
-        if !matches!(error, Error::Interrupted(_)) {
-            // Only for people who look at the folder; the caller gets the error itself.
-            let _ = files::write(&failure, format!("{error}\n").as_bytes());
-        }
-    }
-    outcome
-}
-
-struct RunLoop<'a> {
+pub(super) struct RunLoop<'a> {
     experiment: &'a Experiment,
     folder: LockedRun,
     prepared: Prepared<'a>,
@@ -130,7 +60,7 @@ struct LastEpoch {
 
 impl<'a> RunLoop<'a> {
     /// Prepares the run and resumes from its last checkpoint, if there is one.
-    fn begin(experiment: &'a Experiment, options: &RunOptions, folder: LockedRun) -> Result<Self> {
+    pub(super) fn begin(experiment: &'a Experiment, options: &RunOptions, folder: LockedRun) -> Result<Self> {
         let started = Instant::now();
         let threads = device::set_threads(options.threads)?;
         let device = device::resolve(options.device)?;
@@ -181,7 +111,8 @@ impl<'a> RunLoop<'a> {
         &self.experiment.resolved.recipe
     }
 
-    fn finish_training(mut self, stop: &StopSignal) -> Result<RunOutcome> {
+    /// Trains to the end, or until a stop is requested, and writes the results.
+    pub(super) fn finish_training(mut self, stop: &StopSignal) -> Result<RunOutcome> {
         let epochs = self.recipe().train.epochs;
         let mut last = LastEpoch::default();
         while self.prepared.trainer.epoch() < epochs {
@@ -199,7 +130,6 @@ impl<'a> RunLoop<'a> {
                 self.checkpoint()?;
                 self.checkpoints.finish()?;
                 self.log_profile();
-                self.tracker.finish(SessionStatus::Interrupted)?;
                 self.progress.finish();
                 return Err(Error::Interrupted(self.folder.path().into()));
             }
@@ -341,7 +271,7 @@ impl<'a> RunLoop<'a> {
         let seconds = self.carried.seconds_before + self.started.elapsed().as_secs_f64();
         let (steps, epochs) = (trainer.global_step(), recipe.train.epochs);
         self.tracker.scalar("time/run_seconds", seconds, steps, epochs)?;
-        self.tracker.finish(SessionStatus::Success)?;
+        self.tracker.finish()?;
         self.progress.finish();
         let result = RunResult {
             format: FORMAT,

@@ -51,7 +51,8 @@ fn nearest_classes(embeddings: &Tensor, labels: &[i64], weights: &[f64], classes
         let rows = |t: &Tensor| t.narrow(0, start, length);
         let own = unit(&(sums.index_select(0, &rows(&labels)) - rows(&weighted)));
         let own_similarity = (rows(&x) * own).sum_dim_intlist([1i64].as_slice(), true, Kind::Float);
-        let similarities = rows(&x).matmul(&means.tr()).scatter(1, &rows(&labels).unsqueeze(1), &own_similarity);
+        let mut similarities = rows(&x).matmul(&means.tr());
+        let _ = similarities.scatter_(1, &rows(&labels).unsqueeze(1), &own_similarity);
         let best = similarities.argmax(1, false).to_device(Device::Cpu);
         nearest.extend(Vec::<i64>::try_from(best).unwrap_or_default());
     }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+pub use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{DefaultFields, FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::prelude::*;
@@ -26,14 +27,9 @@ struct LogFile {
     file: File,
 }
 
-/// Starts logging. The console shows warnings, with `verbosity` 1 also info and from 2 on debug lines.
+/// Starts logging. The console shows lines of this level and above.
 /// Only the first call in a process has an effect.
-pub fn init(verbosity: u8, colour: bool) {
-    let level = match verbosity {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        _ => LevelFilter::DEBUG,
-    };
+pub fn init(level: LevelFilter, colour: bool) {
     let console = tracing_subscriber::fmt::layer()
         .event_format(ConsoleFormat)
         .fmt_fields(ConsoleFields)
@@ -45,9 +41,9 @@ pub fn init(verbosity: u8, colour: bool) {
     let _ = tracing_subscriber::registry().with(console).with(file).try_init();
 }
 
-/// Third-party libraries log warnings only.
+/// Third-party libraries log at most warnings.
 fn ours(level: LevelFilter) -> Targets {
-    Targets::new().with_default(LevelFilter::WARN).with_target("curricle", level)
+    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("curricle", level)
 }
 
 /// Whether text on standard error should be coloured: on a terminal, unless `NO_COLOR` is set.
@@ -165,7 +161,7 @@ mod tests {
     // A single test, because the subscriber and the attached file are global to the process.
     #[test]
     fn a_log_file_has_only_the_lines_of_its_run_with_time_and_without_colour() {
-        init(0, true);
+        init(LevelFilter::WARN, true);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.txt");
         tracing::info!("before");

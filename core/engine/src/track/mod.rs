@@ -25,5 +25,5 @@ pub use counter::Counter;
 pub use hparams::HParams;
 pub use profile::{Phase, Profile, ProfileSummary};
 pub use rgb_image::RgbImage;
-pub use tracker::{SessionStatus, Tracker};
+pub use tracker::Tracker;
 pub(crate) use weight_chart::weight_chart;

@@ -20,17 +20,6 @@ const CHARTS: [(&str, &str); 7] = [
     ("NMI", r"^eval/nmi$"),
 ];
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionStatus {
-    /// Trained to the end.
-    Success,
-    /// Stopped by a signal; it can be resumed.
-    Interrupted,
-    /// Stopped by an error; it can be retried.
-    Failed,
-}
-
 /// Writes what a run measures; one per run folder.
 ///
 /// Write everything of a step and call [`Tracker::flush`] before the step's checkpoint: on resume,
@@ -111,15 +100,12 @@ impl Tracker {
         Ok(self.metrics.sync()?)
     }
 
-    /// Closes the files.
+    /// Records that the run is finished, and closes the files.
     ///
-    /// Only success is written to TensorBoard: it keeps the first end status it reads, so a run that is
-    /// retried after a failure would stay failed.
-    pub fn finish(mut self, status: SessionStatus) -> Result<()> {
-        if status == SessionStatus::Success {
-            self.events.write(0, vec![hparams::finished()?]);
-        }
-        Ok(self.metrics.sync()?)
+    /// TensorBoard keeps the first end status it reads: an interrupted or failed run, which may be resumed, has none.
+    pub fn finish(mut self) -> Result<()> {
+        self.events.write(0, vec![hparams::finished()?]);
+        self.flush()
     }
 }
 
@@ -153,7 +139,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         train(&mut Tracker::create(folder.path(), None).unwrap(), 1..=30);
         let tracker = Tracker::create(folder.path(), None).unwrap();
-        tracker.finish(SessionStatus::Success).unwrap();
+        tracker.finish().unwrap();
         assert_eq!(metrics_file::read(&RunFolder::new(folder.path()).metrics()).unwrap(), []);
         // One file of metrics and one of events.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);

@@ -10,13 +10,18 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
         return wrong("must return a dense tensor, not a sparse one".into());
     }
     if loss.numel() != 1 {
-        return wrong(format!("must return a scalar, not a tensor of shape {:?}", loss.size()));
+        return wrong(format!("must return a scalar, not a tensor of shape {:?}; return e.g. its mean", loss.size()));
     }
     if loss.kind() != embeddings.kind() && loss.kind() != tch::Kind::Float {
-        return wrong(format!("returned a scalar of type {:?} for embeddings of {:?}", loss.kind(), embeddings.kind()));
+        let (returned, expected) = (loss.kind(), embeddings.kind());
+        return wrong(format!("returned a scalar of type {returned:?} for embeddings of {expected:?}; return Float"));
     }
     if !loss.requires_grad() {
-        return wrong("returned a scalar that is detached from the embeddings, so nothing can be learned".into());
+        return wrong(
+            "returned a scalar that is detached from the embeddings, so nothing can be learned; compute it from them \
+             with gradients recorded"
+                .into(),
+        );
     }
     if loss.device() != embeddings.device() {
         return wrong(format!("returned a scalar on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
@@ -31,7 +36,8 @@ pub(crate) fn check_connected(loss: &Tensor, embeddings: &Tensor) -> curricle_sd
         return Ok(());
     }
     Err(curricle_sdk::Error::other(
-        "returned a loss that does not depend on the embeddings, so the network cannot learn from it",
+        "returned a loss that does not depend on the embeddings, so the network cannot learn from it; compute it from the \
+         embeddings it gets",
     ))
 }
 
@@ -67,15 +73,17 @@ pub(crate) fn check_log(log: &Log) -> curricle_sdk::Result<()> {
     for (index, (name, value)) in log.scalars().iter().enumerate() {
         check_name(name)?;
         if log.scalars()[..index].iter().any(|(other, _)| other == name) {
-            return Err(curricle_sdk::Error::other(format!("logged `{name}` twice in one call")));
+            return Err(curricle_sdk::Error::other(format!("logged `{name}` twice in one call; use different names")));
         }
         if value.is_sparse() || value.is_complex() {
             let what = if value.is_sparse() { "sparse" } else { "complex" };
-            return Err(curricle_sdk::Error::other(format!("logged a {what} tensor as `{name}`")));
+            return Err(curricle_sdk::Error::other(format!(
+                "logged a {what} tensor as `{name}`; log a dense real one"
+            )));
         }
         if value.numel() != 1 {
             return Err(curricle_sdk::Error::other(format!(
-                "logged a tensor of shape {:?} as `{name}`, which must be a scalar",
+                "logged a tensor of shape {:?} as `{name}`; log a scalar, e.g. its mean",
                 value.size()
             )));
         }

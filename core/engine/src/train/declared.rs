@@ -76,6 +76,17 @@ impl Declared {
         Self { specs, tensors }
     }
 
+    /// How often each tensor was changed in place, as libtorch counts it.
+    pub(crate) fn versions(&self) -> Vec<i64> {
+        self.specs.iter().map(|spec| self.tensors.get(&spec.name).f_internal_version().unwrap_or_default()).collect()
+    }
+
+    /// The names of the tensors that changed since [`Self::versions`] returned `before`.
+    pub(crate) fn changed_since(&self, before: &[i64]) -> Vec<&str> {
+        let changed = self.specs.iter().zip(self.versions()).zip(before).filter(|((_, now), before)| now != *before);
+        changed.map(|((spec, _), _)| &*spec.name).collect()
+    }
+
     /// The tensors that only the optimiser changes, by name.
     pub(crate) fn trainable(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.specs.iter().filter(|spec| spec.trainable).map(|spec| (&*spec.name, self.tensors.get(&spec.name)))
@@ -88,7 +99,7 @@ pub(crate) fn check_declared(declared: &Declared) -> Result<()> {
         let (name, tensor) = (&spec.name, declared.tensors.get(&spec.name));
         if tensor.size() != spec.shape || tensor.kind() != spec.kind {
             return Err(Error::other(format!(
-                "declared tensor `{name}` as {:?} {:?} and changed it to {:?} {:?}",
+                "declared tensor `{name}` as {:?} {:?} and changed it to {:?} {:?}; change its values in place",
                 spec.kind,
                 spec.shape,
                 tensor.kind(),

@@ -18,12 +18,13 @@ pub(super) struct MicroBatches {
 }
 
 impl MicroBatches {
-    /// The fewest parts of at most `size` samples, all of about the same size: batch norm needs more than one. `None`
-    /// if the whole batch is small enough.
+    /// The fewest parts of at most `size` samples. Their sizes differ by at most 1, because batch norm needs several
+    /// samples. `None` if the whole batch is small enough.
     pub(super) fn split(inputs: &Tensor, size: Option<usize>, seed: impl Fn(usize) -> i64) -> Option<Self> {
         let samples = inputs.size()[0] as usize;
         let parts = samples.div_ceil(size?.max(1));
-        (parts > 1).then(|| Self { inputs: inputs.chunk(parts as i64, 0), seeds: (0..parts).map(seed).collect() })
+        (parts > 1)
+            .then(|| Self { inputs: inputs.tensor_split(parts as i64, 0), seeds: (0..parts).map(seed).collect() })
     }
 
     /// Embeddings of the whole batch as in training, without the network's graph. They are where the derivative of a
@@ -157,7 +158,7 @@ mod tests {
             (model(json!({ "name": "conv4", "width": 4 })), model(json!({ "name": "conv4", "width": 4 })));
         let images = images();
         micro_batched(&micro, &images);
-        for part in images.chunk(3, 0) {
+        for part in images.tensor_split(3, 0) {
             let _ = once.forward(&part, true);
         }
         for (found, wanted) in micro.tensors().iter().zip(once.tensors()) {
@@ -172,6 +173,7 @@ mod tests {
             parts.map(|parts| parts.inputs.iter().map(|part| part.size()[0]).collect::<Vec<_>>())
         };
         assert_eq!(sizes(Some(6)), Some(vec![4, 3]));
+        assert_eq!(sizes(Some(3)), Some(vec![3, 2, 2]));
         assert_eq!(sizes(Some(1)), Some(vec![1; 7]));
         assert_eq!((sizes(Some(7)), sizes(Some(100)), sizes(None)), (None, None, None));
     }

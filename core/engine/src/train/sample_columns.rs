@@ -35,7 +35,9 @@ impl SampleColumns {
         let _no_grad = tch::no_grad_guard();
         for (index, (name, _)) in logged.iter().enumerate() {
             if logged[..index].iter().any(|(other, _)| other == name) {
-                return Err(Error::other(format!("logged numbers per sample as `{name}` twice in one call")));
+                return Err(Error::other(format!(
+                    "logged numbers per sample as `{name}` twice in one call; use different names"
+                )));
             }
         }
         for (name, values) in logged {
@@ -45,7 +47,8 @@ impl SampleColumns {
             let is_real = !values.is_sparse() && !values.is_complex();
             if !is_real || values.size() != ids.size() || values.device() != ids.device() {
                 return Err(Error::other(format!(
-                    "logged numbers of shape {:?}, type {:?}, on {:?} as `{name}` for a batch of {} on {:?}",
+                    "logged numbers of shape {:?}, type {:?}, on {:?} as `{name}` for a batch of {} on {:?}; log a dense real \
+                     `[B]`",
                     values.size(),
                     values.kind(),
                     values.device(),
@@ -95,7 +98,9 @@ impl SampleColumns {
 pub(super) fn check_column_name(name: &str) -> Result<()> {
     check_name(name)?;
     if samples::RESERVED.contains(&name) {
-        return Err(Error::other(format!("named a column of `samples.csv` `{name}`, which is not available")));
+        return Err(Error::other(format!(
+            "named a column of `samples.csv` `{name}`, which is not available; choose another name"
+        )));
     }
     Ok(())
 }
@@ -121,11 +126,11 @@ mod tests {
         let mut refused = |logged| columns.keep("", &ids, logged).unwrap_err().to_string();
         assert!(refused(log(&[1.0])).starts_with("logged numbers of shape [1]"));
         let twice = log(&[1.0, 1.0]).into_iter().chain(log(&[1.0, 1.0])).collect();
-        assert!(refused(twice).ends_with("as `p` twice in one call"));
+        assert!(refused(twice).ends_with("as `p` twice in one call; use different names"));
         let complex = vec![("c".to_string(), Tensor::zeros([2], (Kind::ComplexFloat, Device::Cpu)))];
         assert!(refused(complex).contains("type ComplexFloat"));
         let reserved = vec![("weight".to_string(), Tensor::from_slice(&[1.0, 1.0]))];
-        assert!(refused(reserved).contains("`weight`, which is not available"));
+        assert!(refused(reserved).contains("`weight`, which is not available; choose another name"));
         let unnamed = vec![(String::new(), Tensor::from_slice(&[1.0, 1.0]))];
         assert!(refused(unnamed).contains("a name must not be empty"));
     }

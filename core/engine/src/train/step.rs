@@ -60,6 +60,7 @@ impl Trainer<'_> {
         stopwatch.count(Phase::Forward, times);
 
         let mut logs = self.weigh(&mut embedded, logged)?;
+        let before = self.components.loss_tensors.versions();
         let (loss, scalars) = self.loss(&embedded, logged)?;
         logs.extend(scalars);
         stopwatch.count(Phase::Loss, times);
@@ -69,7 +70,10 @@ impl Trainer<'_> {
         // The backward pass may contain code of the loss.
         let backward =
             call(running(ComponentKind::Loss, name), &[], || Ok(scaled.as_ref().unwrap_or(&loss).f_backward()?));
-        backward.map_err(|error| named(ComponentKind::Loss, name)(changed_too_early(error)))?;
+        backward.map_err(|error| {
+            let changed = self.components.loss_tensors.changed_since(&before);
+            named(ComponentKind::Loss, name)(graph_error(error, &changed))
+        })?;
         if let Some(parts) = &parts {
             during("computing gradients", || match curricle_torch::take_gradient(&embedded.embeddings)? {
                 Some(derivative) => parts.backward(&self.model, &derivative),
@@ -191,17 +195,29 @@ impl Trainer<'_> {
     }
 }
 
-/// Replaces libtorch's advice about a tensor that changed between the forward and the backward pass, which is for Python.
-fn changed_too_early(error: curricle_sdk::Error) -> curricle_sdk::Error {
-    match error {
-        curricle_sdk::Error::Torch(message) if message.contains("modified by an inplace operation") => {
-            let (what, _) = message.split_once(" Hint:").unwrap_or((&message, ""));
-            curricle_sdk::Error::Torch(format!(
-                "{what} A tensor changed after the loss used it; let the loss use a copy"
-            ))
-        }
-        other => other,
-    }
+/// Replaces libtorch's advice about graphs, which is for Python. `changed` are the declared tensors that the loss changed.
+fn graph_error(error: curricle_sdk::Error, changed: &[&str]) -> curricle_sdk::Error {
+    let curricle_sdk::Error::Torch(message) = &error else { return error };
+    let (what, remedy) = if message.contains("modified by an inplace operation") {
+        let what = message.split_once(" Hint:").map_or(message.as_str(), |(what, _)| what);
+        let remedy = match changed {
+            [] => "A tensor changed after the loss used it; let the loss use a copy".into(),
+            names => format!(
+                "The loss changed its {} `{}` in place after using {}; let it use a copy",
+                if names.len() == 1 { "tensor" } else { "tensors" },
+                names.join("`, `"),
+                if names.len() == 1 { "it" } else { "one of them" },
+            ),
+        };
+        (what, remedy)
+    } else if let Some((what, _)) = message.split_once(". Saved intermediate values") {
+        let kept =
+            "The loss kept a tensor with its graph from an earlier step; declare state and write detached values";
+        (what, kept.to_string())
+    } else {
+        return error;
+    };
+    curricle_sdk::Error::Torch(format!("{}. {remedy}", what.trim_end_matches('.')))
 }
 
 fn log(enabled: bool) -> Log {

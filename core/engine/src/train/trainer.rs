@@ -189,7 +189,8 @@ impl<'a> Trainer<'a> {
 
     /// Continues from a checkpoint.
     pub fn resume(&mut self, position: TrainerPosition, tensors: &HashMap<String, Tensor>) -> Result<()> {
-        if position.epoch >= self.recipe.train.epochs {
+        // A run of 0 epochs has only the checkpoint before training.
+        if position.epoch >= self.recipe.train.epochs.max(1) {
             return Err(Error::CheckpointMismatch);
         }
         self.restore(tensors, position.global_step)?;

@@ -142,7 +142,7 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
         check_name(name).map_err(|error| error.to_string())?;
         if NoiseReport::NAMES.contains(&name.as_str()) || update.scalars[..index].iter().any(|(other, _)| other == name)
         {
-            return Err(format!("returned a scalar `{name}`, a name that is taken"));
+            return Err(format!("returned a scalar `{name}`, a name that is taken; choose another one"));
         }
     }
     for (index, (name, column)) in update.columns.iter().enumerate() {
@@ -151,7 +151,9 @@ pub(crate) fn check(update: &WeightUpdate, samples: usize) -> Result<(), String>
         }
         check_column_name(name).map_err(|error| error.to_string())?;
         if name.starts_with(LOSS_COLUMNS) || update.columns[..index].iter().any(|(other, _)| other == name) {
-            return Err(format!("named a column of `samples.csv` `{name}`, which is not available"));
+            return Err(format!(
+                "named a column of `samples.csv` `{name}`, which is not available; choose another name"
+            ));
         }
     }
     Ok(())

@@ -117,7 +117,7 @@ fn mistakes_of_losses_are_named_at_once() {
         ("state", "wrote values with a gradient into its tensor `seen`"),
         ("resize", "and changed it to Float [3, 3]"),
         ("sparse", "must return a dense tensor"),
-        ("early", "A tensor changed after the loss used it; let the loss use a copy"),
+        ("early", "The loss changed its tensor `seen` in place after using it; let it use a copy"),
         ("sparse_log", "logged a sparse tensor as `x`"),
         ("complex_log", "logged a complex tensor as `x`"),
         ("log_twice", "logged `x` twice"),

@@ -5,6 +5,7 @@ use crate::limits::{Limits, whole_numbers};
 use crate::paths::tidy;
 use crate::problems::Problem;
 use crate::source::Origin;
+use crate::syntax;
 use crate::tree::{Node, Value};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -22,7 +23,11 @@ impl Walk<'_> {
             Value::String(text) if wanted.contains("`true`") && matches!(text.as_str(), "true" | "false") => {
                 Some(format!("write it without quotes: `{text}`"))
             }
-            Value::Float(f) if wanted.contains("whole number") && f.fract() == 0.0 => Some(format!("write `{f:.0}`")),
+            Value::String(text) if wanted.contains("number") => syntax::number(text).map(|n| format!("write `{n}`")),
+            // A longer number is out of range anyway.
+            Value::Float(f) if wanted.contains("whole number") && f.fract() == 0.0 && f.abs() < 1e15 => {
+                Some(format!("write `{f:.0}`"))
+            }
             Value::Integer(i) if wanted.contains("`true`") && (0..=1).contains(i) => {
                 Some(format!("write `{}`", *i == 1))
             }

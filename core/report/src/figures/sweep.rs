@@ -143,7 +143,7 @@ fn lines(comparison: &Comparison, measure: &Measure, dimension: &Dimension) -> S
             let differs = |leaf: &&(String, String)| settings.iter().any(|other| !other.contains(leaf));
             let settings = own.iter().filter(|(setting, _)| !(dimension.covers)(setting)).filter(differs);
             let facet: Vec<String> =
-                kind.iter().map(|kind| kind.to_string()).chain(settings.map(|(s, v)| format!("{s} {v}"))).collect();
+                kind.iter().map(ToString::to_string).chain(settings.map(|(s, v)| format!("{s} {v}"))).collect();
             let values: Vec<f64> = runs.iter().filter_map(|run| measure.of(run)).collect();
             let Some(spread) = Spread::of(&values) else { continue };
             let unit = if measure.percent { 100.0 } else { 1.0 };

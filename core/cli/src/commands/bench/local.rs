@@ -27,7 +27,8 @@ pub(super) fn run(args: &Args, mut plan: Plan) -> Result<()> {
     let stop = StopSignal::on_signals().map_err(|e| Error::failed(format!("cannot install signal handlers: {e}")))?;
     let trials: Vec<SweepRun> = super::jobs(&plan).into_iter().filter(|job| job.0).map(|job| job.1.clone()).collect();
     let mode = ProgressMode::detect(output::verbosity() == Verbosity::Quiet);
-    let mut reporter = Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0 };
+    let mut reporter =
+        Reporter { progress: BenchProgress::new(mode, trials.len() + plan.runs.len()), offset: 0, width: 0 };
 
     let record = match trials.is_empty() {
         true => None,
@@ -72,6 +73,8 @@ struct Reporter {
     progress: BenchProgress,
     /// Number of runs in earlier calls.
     offset: usize,
+    /// Width of the column of titles.
+    width: usize,
 }
 
 impl Reporter {
@@ -82,6 +85,8 @@ impl Reporter {
         options: &PoolOptions,
         stop: &StopSignal,
     ) -> Vec<BenchOutcome> {
+        let longest = runs.iter().map(|run| title(run).chars().count() + if trials { "trial ".len() } else { 0 }).max();
+        self.width = longest.unwrap_or_default().min(48);
         bench::run_all(runs, options, stop, |event| self.show(runs, trials, event))
     }
 
@@ -117,7 +122,8 @@ impl Reporter {
         let left = self.progress.time_left().map(|left| format!("  about {} left", progress::duration(left)));
         let title = format!("{}{}", if trial { "trial " } else { "" }, title(planned));
         let (done, total) = (self.progress.done(), self.progress.total());
-        let line = format!("[{done}/{total}] {title:<32} {outcome}{}", left.unwrap_or_default());
+        let (digits, width) = (total.to_string().len(), self.width);
+        let line = format!("[{done:>digits$}/{total}] {title:<width$}  {outcome}{}", left.unwrap_or_default());
         output::note(line.trim_end());
     }
 }
@@ -133,7 +139,7 @@ fn conclude(plan: &Plan, finished: &[BenchOutcome], stop: &StopSignal, out: &Pat
     let untuned = plan.runs.iter().filter(|run| run.search.is_some());
     failed.extend(untuned.map(|run| format!("{}: every trial of its search failed", title(run))));
     if failed.is_empty() {
-        output::note(&format!("curves: tensorboard --logdir {}", out.join(&plan.name).display()));
+        output::note(&format!("curves: tensorboard --logdir {}", output::in_shell(&out.join(&plan.name))));
         return Ok(());
     }
     Err(Error::failed(format!("{} of {} failed\n{}", failed.len(), show::runs(plan.runs.len()), failed.join("\n"))))

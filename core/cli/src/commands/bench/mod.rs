@@ -34,7 +34,7 @@ pub(crate) struct Args {
     out: PathBuf,
     /// Number of concurrent runs; the cores are divided among them unless `--threads` is given.
     /// Default: 1, or with `--launcher slurm` as many as the cluster allows.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, allow_negative_numbers = true)]
     jobs: Option<usize>,
     /// Devices to run on concurrently, e.g. `cuda:0,cuda:1`.
     #[arg(long, value_name = "DEVICE,…", value_delimiter = ',', conflicts_with_all = ["device", "jobs"])]

@@ -90,6 +90,9 @@ pub(super) fn comparison(
     if !as_json {
         let searches = record.into_iter().flat_map(|record| &record.searches);
         let searches: String = searches.map(search_table).collect();
+        if results.is_empty() {
+            return output::print(&searches);
+        }
         let tables = format::text(&table::layout("", &compared, &summary), output::styled());
         return output::print(&format!("{searches}{tables}"));
     }

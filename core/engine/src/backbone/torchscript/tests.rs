@@ -135,6 +135,36 @@ fn a_changed_file_is_refused() {
 }
 
 #[test]
+fn a_run_whose_file_is_missing_asks_for_it() {
+    let missing = TorchscriptRecipe { sha256: Some("0".repeat(64)), ..recipe(golden("missing.pt")) };
+    let message = build(&missing, 32).unwrap_err().to_string();
+    assert!(message.ends_with("has the code of this run's network; restore the file"), "{message}");
+}
+
+#[test]
+fn incomplete_files_and_other_archives_are_refused_in_words_about_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |bytes: &[u8]| {
+        let path = folder.path().join("net.pt");
+        std::fs::write(&path, bytes).unwrap();
+        build(&recipe(path), 32).unwrap_err().to_string()
+    };
+    let whole = std::fs::read(golden("net.pt")).unwrap();
+    let message = refused(&whole[..whole.len() / 2]);
+    assert!(message.ends_with("is incomplete; copy it again, or write it again from Python"), "{message}");
+    // As in a file of `torch.export`, no entry has the name of TorchScript's constants.
+    let name = b"constants.pkl";
+    let mut other = whole;
+    for start in 0..other.len() - name.len() {
+        if other[start..].starts_with(name) {
+            other[start..start + name.len()].copy_from_slice(b"weights_0.pkl");
+        }
+    }
+    let message = refused(&other);
+    assert!(message.contains("is an archive without TorchScript, such as `torch.export.save` writes"), "{message}");
+}
+
+#[test]
 fn modules_that_cannot_be_used_are_refused_with_the_reason() {
     let refused = |name: &str, side| build(&recipe(golden(name)), side).unwrap_err().to_string();
     for (name, reason) in [

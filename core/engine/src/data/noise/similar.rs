@@ -54,7 +54,8 @@ fn nearest_classes(
         let samples = Tensor::from_slice(&samples);
         let own = labels.index_select(0, &samples).unsqueeze(1);
         let excluded = Tensor::full(own.size().as_slice(), f64::NEG_INFINITY, (Kind::Double, Device::Cpu));
-        let similarity = x.index_select(0, &samples).f_matmul(&means)?.f_scatter(1, &own, &excluded)?;
+        let mut similarity = x.index_select(0, &samples).f_matmul(&means)?;
+        let _ = similarity.f_scatter_(1, &own, &excluded)?;
         let (_, nearest) = similarity.f_topk((classes as i64).min(count - 1), 1, true, true)?;
         found.extend(Vec::<Vec<i64>>::try_from(nearest)?);
     }

@@ -39,7 +39,7 @@ fn parse(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, Strin
              `path` and `label`"
         ));
     }
-    let classes = ordered(samples.iter().map(|(_, _, label, _)| label.as_str()));
+    let classes = columns::classes(samples.iter().map(|(_, _, label, _)| label.as_str()));
     let class_names: Vec<String> = classes.iter().map(ToString::to_string).collect();
     let numbers: BTreeMap<&str, usize> = classes.into_iter().zip(0..).collect();
     let entry = |path: &str, label: &str| FileEntry { path: path.to_string(), class: numbers[label], query: false };
@@ -77,17 +77,6 @@ fn parse(text: &[u8], root: &Path, split: SplitRecipe) -> Result<FileList, Strin
 
 fn has_extension(path: &str) -> bool {
     Path::new(path).extension().is_some()
-}
-
-/// The distinct labels, in numerical order if all are integers, else in alphabetical order.
-fn ordered<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut labels: Vec<&str> = labels.collect();
-    labels.sort_unstable();
-    labels.dedup();
-    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
-        labels.sort_by_key(|label| label.parse::<i64>().ok());
-    }
-    labels
 }
 
 #[cfg(test)]

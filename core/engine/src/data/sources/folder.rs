@@ -117,7 +117,7 @@ pub(in crate::data) fn names(folder: &Path) -> Result<Vec<String>> {
     for entry in std::fs::read_dir(folder).map_err(Error::file("read", folder))? {
         let name = entry.map_err(Error::file("read", folder))?.file_name();
         let name = name.into_string().map_err(|name| {
-            Error::format(folder, format!("has a file whose name is not UTF-8: {}", name.to_string_lossy()))
+            Error::format(folder, format!("has a file whose name is not UTF-8: {}; rename it", name.to_string_lossy()))
         })?;
         if !name.starts_with('.') {
             names.push(name);

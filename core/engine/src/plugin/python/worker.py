@@ -26,6 +26,7 @@ import typing
 import warnings
 
 PATH, MEMORY = sys.argv[1], int(sys.argv[2])
+FOLDER = os.path.dirname(PATH)
 FILE = os.fsencode(os.path.basename(PATH)).decode(errors="replace")
 SIZES = {"num_classes": "classes", "embedding_size": "embedding"}
 OPTIONAL_INPUTS = ("weights", "ids")
@@ -56,10 +57,12 @@ def described(error):
     if isinstance(error, Fault):
         return {"at": shown(*error.at), "what": what, "traceback": ""}
     what = f"{type(error).__name__}: {what}" if what else type(error).__name__
-    mine = [frame for frame in frames if frame.filename == PATH] or frames
+    mine = [frame for frame in frames if is_mine(frame.filename)] or frames
     place = (mine[-1].filename, mine[-1].lineno) if mine else (PATH, None)
     if isinstance(error, SyntaxError) and error.filename:
         place, what = (error.filename, error.lineno), f"{type(error).__name__}: {error.msg}"
+    if isinstance(error, ImportError) and "relative import" in what:
+        what += "; modules beside the file are imported as `import name`"
     if isinstance(error, SystemExit):
         what = f"called `exit({'' if error.code is None else repr(error.code)})`"
     whole = traceback.TracebackException.from_exception(error)
@@ -72,8 +75,14 @@ def is_internal(frame):
     return frame.filename in ("<string>", ast.__file__) or frame.name in ("_call_impl", "_wrapped_call_impl")
 
 
+def is_mine(file):
+    """Whether a file is the user's: this one or a module beside it."""
+    return os.path.dirname(file) == FOLDER
+
+
 def shown(file, line):
-    file = FILE if file == PATH else file
+    file = os.path.basename(file) if is_mine(file) else file
+    file = os.fsencode(file).decode(errors="replace")
     return file if line is None else f"{file}:{line}"
 
 
@@ -184,6 +193,13 @@ NOT_GIVEN = inspect.Parameter.empty
 
 def losses():
     """The classes that the file offers, by name: public modules that it defines or assigns but does not import."""
+    lines = {}
+    for node in TREE.body:
+        if isinstance(node, ast.ClassDef):
+            if node.name in lines:
+                what = f"defines `{node.name}` a second time, after line {lines[node.name]}; rename one of the classes"
+                raise Fault((PATH, node.lineno), what)
+            lines[node.name] = node.lineno
     imports = [node for node in ast.walk(TREE) if isinstance(node, (ast.Import, ast.ImportFrom))]
     imported = {alias.asname or alias.name for node in imports for alias in node.names}
     plugin = types.ModuleType("curricle_plugin")
@@ -193,6 +209,9 @@ def losses():
     names = getattr(plugin, "__all__", None)
     if names is None:
         names = [name for name in vars(plugin) if not name.startswith("_") and name not in imported]
+    for name in names:
+        if not hasattr(plugin, name):
+            raise Fault((PATH, None), f"has `{name}` in `__all__`, but does not define it")
     found = {name: getattr(plugin, name) for name in names}
     found = {name: cls for name, cls in found.items() if inspect.isclass(cls) and issubclass(cls, torch.nn.Module)}
     taken = {name: inputs(cls) for name, cls in found.items()}
@@ -200,7 +219,8 @@ def losses():
     if not offered:
         others = [f"`{name}.forward` takes `{'`, `'.join(taken[name])}`" for name in found]
         others += [f"`{name}` is only imported" for name in sorted(imported & set(vars(plugin))) if is_loss(plugin, name)]
-        raise Fault((PATH, None), "; ".join(["has no losses"] + others))
+        rule = "a loss is a public class, derived from `torch.nn.Module`, whose `forward` begins with `embeddings, labels`"
+        raise Fault((PATH, None), "; ".join(["has no losses", *others, rule]))
     return offered
 
 
@@ -237,7 +257,8 @@ def description(name, cls):
         if key in SIZES:
             continue
         rule, default = rule_of(parameter), parameter.default
-        if rule is None or not is_json(default) or key == "name":
+        # The default of an annotated argument may be a number that recipes do not have, such as infinity.
+        if rule is None or key == "name" or not (rule or is_json(default)):
             if default is NOT_GIVEN:
                 what = f"a recipe cannot give argument `{key}` of `{name}`; give it a default"
                 raise Fault(cls.__init__, f"{what}, or annotate it with `float`, `int`, `bool`, `str` or a list of them")
@@ -245,12 +266,12 @@ def description(name, cls):
         rule["description"] = documented(cls, key) or f"Argument `{key}` of `{cls.__name__}`."
         if default is NOT_GIVEN:
             required.append(key)
-        else:
+        elif is_json(default):
             rule["default"] = default
         properties[key] = rule
     package = sys.modules.get(cls.__module__.split(".")[0])
     # The first paragraph. Some authors leave no blank line before the arguments.
-    summary = re.split(r"\n\n|\n(?=Arg\w*:|Parameters\b|:param )", inspect.cleandoc(cls.__doc__ or ""))[0]
+    summary = re.split(r"\n\n|(?:^|\n)(?=Arg\w*:|Parameters\b|:param )", inspect.cleandoc(cls.__doc__ or ""))[0]
     return {
         "name": name,
         "version": str(getattr(package, "__version__", "")),
@@ -538,7 +559,7 @@ def serve(offered):
 
 
 sys.argv = [PATH]
-sys.path[:] = [os.path.dirname(PATH)] + [folder for folder in sys.path if folder]
+sys.path.insert(0, FOLDER)
 try:
     OFFERED = losses()
     DESCRIBED = [description(name, cls) for name, cls in OFFERED.items()]

@@ -18,7 +18,10 @@ use std::time::{Duration, Instant};
 
 /// The program of the process, which it reads from the shared memory, so that lists of processes stay readable.
 const SOURCE: &str = include_str!("worker.py");
-const RUN_SOURCE: &str = "import sys; exec(open(int(sys.argv[2]), 'rb', closefd=False).read())";
+///
+/// The current folder is not searched for modules: a `random.py` in it would hide Python's own.
+const RUN_SOURCE: &str =
+    "import sys; sys.path[:] = filter(None, sys.path); exec(open(int(sys.argv[2]), 'rb', closefd=False).read())";
 
 /// How long to poll for a reply before sleeping until it comes.
 const SOON: Duration = Duration::from_millis(2);
@@ -82,7 +85,10 @@ impl Failure {
                 (format!("needs Python, but `{program}` cannot be started: {error}"), another.into())
             }
             Self::NoTorch { program, error } => {
-                (format!("needs torch, but `{program}` cannot import it: {}", error.what), another.into())
+                let PythonError { at, what, .. } = error;
+                // A line of torch, or of a module that hides one of its modules.
+                let place = if at.contains(':') { format!("{at}: ") } else { String::new() };
+                (format!("needs torch, but `{program}` cannot import it: {place}{what}"), another.into())
             }
             Self::Python(error) => {
                 let lines = error.last_lines();
