@@ -3,8 +3,7 @@
 use crate::agreement::{Condition, Disagreement, disagreements};
 use crate::difference::{Difference, differences, shown};
 use crate::published;
-use crate::runs::{FoundRuns, ReportedRun, RunKey, SkippedRun};
-use crate::summary::ORACLE;
+use crate::runs::{FoundRuns, ORACLE, ReportedRun, RunKey, SkippedRun};
 use crate::{Error, Result};
 use curricle_recipe::{SweepRun, nearest};
 use curricle_record::RunResult;

@@ -2,7 +2,7 @@
 
 use crate::case_title::case_title;
 use crate::cell::{Cell, ReportTable, value_cell};
-use crate::summary::ORACLE;
+use crate::runs::ORACLE;
 use crate::{Comparison, Measure, Summary, SummaryRow};
 
 /// One table for each case with at least two losses and two weight schemes, and the case.

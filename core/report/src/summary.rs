@@ -4,6 +4,7 @@ use crate::Result;
 use crate::agreement::Condition;
 use crate::comparison::unknown;
 use crate::published::{self, Published};
+use crate::runs::ORACLE;
 use crate::statistics::{EXACT_SIGN_FLIPS, Spread, Test, holm};
 use crate::{BestEpoch, Comparison, Measure, ReportedRun};
 use serde::Serialize;
@@ -184,9 +185,6 @@ impl Summary {
         Some(PairedComparison { difference: Spread::of(&differences)?, p, p_corrected: p })
     }
 }
-
-/// The weight scheme that knows the wrong labels.
-pub(crate) const ORACLE: &str = "oracle";
 
 /// Every method of a seed starts from the same model, so one run per seed is enough.
 fn untrained(metrics: &[Measure], runs: &[&ReportedRun], case: Option<String>) -> Option<SummaryRow> {

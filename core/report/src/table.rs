@@ -4,7 +4,8 @@ use crate::case_title::case_title;
 use crate::cell::value_cell;
 pub use crate::cell::{Cell, Content, Mark, ReportTable};
 use crate::grid::grids;
-use crate::summary::{MetricValue, ORACLE, Summary, SummaryRow};
+use crate::runs::ORACLE;
+use crate::summary::{MetricValue, Summary, SummaryRow};
 use crate::{Comparison, Measure, Published, published};
 
 /// All tables of a report with their notes.
