@@ -235,7 +235,7 @@ fn misbehaving_weight_schemes_end_the_run_with_an_error() {
     let sandbox = Sandbox::new();
     for (fault, code, words) in [
         ("panic in update", 1, "panicked: asked to panic in update"),
-        ("panic in tensors", 1, "asked to panic in tensors"),
+        ("panic in tensors", 2, "asked to panic in tensors"),
         ("panic in needs_embeddings", 2, "panicked: asked to panic in needs_embeddings"),
         ("panic in is_uniform", 2, "panicked: asked to panic in is_uniform"),
         ("too few", 1, "returned weights of length 23 for 24 samples"),

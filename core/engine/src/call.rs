@@ -11,25 +11,29 @@ pub(crate) fn call<T>(running: Running, lent: &[(&str, &Tensor)], work: impl FnO
     let surroundings = Surroundings::capture();
     let before = lent.iter().map(|(_, input)| state(input)).collect::<Result<Vec<_>>>()?;
     let result = guard(work);
-    let changed = surroundings.restore();
+    let changed = surroundings.restore().map(|what| format!("changed {what} and did not restore it"));
     drop(running);
-    let value = match (result, changed.map(|what| format!("changed {what} and did not restore it"))) {
-        (Ok(value), None) => value,
-        (Ok(_), Some(change)) => return Err(Error::other(change)),
-        (Err(error @ Error::Setting { .. }), _) | (Err(error), None) => return Err(error),
+    match (result, changed.or_else(|| changed_input(lent, &before))) {
+        (Ok(value), None) => Ok(value),
+        (Ok(_), Some(change)) => Err(Error::other(change)),
+        (Err(error @ Error::Setting { .. }), _) | (Err(error), None) => Err(error),
         // The change may be the cause, as that of gradient mode is of a loss without gradient.
-        (Err(error), Some(change)) => return Err(Error::other(format!("{error}; it also {change}"))),
-    };
-    for ((name, input), before) in lent.iter().zip(before) {
-        if state(input)? != before {
-            return Err(Error::other(format!("changed its input `{name}` in place; it must change a copy instead")));
-        }
+        (Err(error), Some(change)) => Err(Error::other(format!("{error}; it also {change}"))),
     }
-    Ok(value)
 }
 
+/// Names the first input that is not in the state in which it was lent.
+fn changed_input(lent: &[(&str, &Tensor)], before: &[State]) -> Option<String> {
+    let mut inputs = lent.iter().zip(before);
+    let (name, _) = inputs.find(|((_, input), before)| !state(input).is_ok_and(|now| now == **before))?.0;
+    Some(format!("changed its input `{name}` in place; it must change a copy instead"))
+}
+
+/// Version, number of elements and need for gradients.
+type State = (i64, usize, bool);
+
 /// libtorch counts the in-place changes of every tensor, but not of its shape or its need for gradients.
-fn state(tensor: &Tensor) -> Result<(i64, usize, bool)> {
+fn state(tensor: &Tensor) -> Result<State> {
     Ok((tensor.f_internal_version()?, tensor.numel(), tensor.requires_grad()))
 }
 
@@ -66,6 +70,17 @@ mod tests {
             Err::<(), _>(Error::other("returned a scalar without a gradient"))
         });
         let expected = "returned a scalar without a gradient; it also changed gradient mode and did not restore it";
+        assert_eq!(message.unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn an_error_does_not_hide_an_input_changed_in_place() {
+        let x = ones();
+        let message = try_call(&[("x", &x)], || {
+            let _ = x.shallow_clone().g_add_scalar_(1.0);
+            Err::<(), _>(Error::other("does not depend on `x`"))
+        });
+        let expected = "does not depend on `x`; it also changed its input `x` in place; it must change a copy instead";
         assert_eq!(message.unwrap_err().to_string(), expected);
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn check_specs(specs: &[TensorSpec]) -> Result<()> {
     for (index, spec) in specs.iter().enumerate() {
         let before = &specs[..index];
         if before.iter().any(|other| other.name == spec.name) {
-            return Err(Error::other(format!("declared tensor `{}` twice", spec.name)));
+            return Err(Error::other(format!("declared tensor `{}` twice; names must be different", spec.name)));
         }
         check_spec(spec).map_err(|what| wrong(spec, &what))?;
         let same_group = |other: &&TensorSpec| spec.trainable && other.trainable && other.group == spec.group;
@@ -57,13 +57,16 @@ pub(crate) fn check_memory(specs: &[TensorSpec]) -> Result<()> {
 }
 
 fn wrong(spec: &TensorSpec, what: &str) -> Error {
-    Error::other(format!("declared tensor `{}` with {what}", spec.name))
+    Error::other(format!("declared tensor `{}` with {what}", spec.name.escape_debug()))
 }
 
 fn check_spec(spec: &TensorSpec) -> Result<(), String> {
     let TensorSpec { kind, init, trainable, lr_scale, .. } = spec;
     if spec.name.is_empty() {
         return Err("an empty name".into());
+    }
+    if spec.name.contains(char::is_control) || spec.group.contains(char::is_control) {
+        return Err("a line break or another control character in its name or group".into());
     }
     if *trainable && spec.group.is_empty() {
         return Err("an empty parameter group, which recipes could not name".into());
@@ -81,7 +84,10 @@ fn check_spec(spec: &TensorSpec) -> Result<(), String> {
         return Err(format!("a learning-rate scale of {lr_scale}; it must be 0 or more"));
     }
     if size(spec).is_none() {
-        return Err(format!("the invalid shape {:?}", spec.shape));
+        return Err(format!(
+            "the invalid shape {:?}; sizes must be 0 or more and their product must not overflow",
+            spec.shape
+        ));
     }
     Ok(())
 }
@@ -143,6 +149,7 @@ mod tests {
             (trainable().lr_scale(f64::NAN), "0 or more"),
             (trainable().lr_scale(-1.0), "0 or more"),
             (TensorSpec { trainable: true, ..float(Init::Constant(0.0)) }, "an empty parameter group"),
+            (TensorSpec { group: "a\nb".into(), ..trainable() }, "control character in its name or group"),
             (of_shape(&[-1]), "invalid shape"),
             (of_shape(&[i64::MAX, i64::MAX]), "invalid shape"),
             (of_shape(&[0, i64::MAX, i64::MAX]), "invalid shape"),
@@ -152,7 +159,7 @@ mod tests {
             assert!(message.starts_with("declared tensor `x` with") && message.contains(reason), "{message}");
         }
         let twice = [float(Init::Constant(0.0)), float(Init::Constant(0.0))];
-        assert_eq!(message(check_specs(&twice)), "declared tensor `x` twice");
+        assert_eq!(message(check_specs(&twice)), "declared tensor `x` twice; names must be different");
         assert!(check_specs(&[of_shape(&[]), TensorSpec { name: "y".into(), ..of_shape(&[0, 5]) }]).is_ok());
     }
 

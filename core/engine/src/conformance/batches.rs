@@ -3,8 +3,8 @@
 use super::{NotPassed, Subject, fail};
 use crate::call::call;
 use crate::last_words::Running;
-use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss};
-use curricle_sdk::{Batch, Log, Loss, Shape, StepInfo, Tensors, rng};
+use crate::train::{Declared, LOSS_COLUMNS, SampleColumns, check_connected, check_log, check_loss, graph_error};
+use curricle_sdk::{Batch, Error, Log, Loss, Shape, StepInfo, Tensors, rng};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -173,7 +173,8 @@ impl Case {
             let mut columns = SampleColumns::new(SAMPLES as usize, self.embeddings.device());
             columns.keep(LOSS_COLUMNS, &self.ids, log.take_per_sample())?;
             Ok(value)
-        })?;
+        });
+        let value = value.map_err(|error| explain(error, self.embeddings.kind()))?;
         self.check_state(tensors)?;
         Ok(value)
     }
@@ -183,11 +184,16 @@ impl Case {
         for (name, before) in self.tensors.iter().filter(|(_, tensor)| !tensor.requires_grad()) {
             let after = tensors.get(name);
             if after.requires_grad() {
-                return fail(format!("it wrote values with a gradient into its tensor `{name}`"));
+                return fail(format!(
+                    "it wrote values with a gradient into its tensor `{name}`; write them without gradients, e.g. with \
+                     `tch::no_grad` or `curricle::NoGradGuard`, or detach them"
+                ));
             }
             if after.size() != before.size() || after.kind() != before.kind() {
                 let (size, kind) = (after.size(), after.kind());
-                return fail(format!("it changed its tensor `{name}` to {kind:?} {size:?}"));
+                return fail(format!(
+                    "it changed its tensor `{name}` to {kind:?} {size:?}; change its values in place"
+                ));
             }
         }
         Ok(())
@@ -202,7 +208,7 @@ impl Case {
         if self.leaves().iter().any(|(_, leaf)| has_gradient(leaf)) {
             return fail("it ran its own backward pass, which left gradients in its inputs; return the loss instead");
         }
-        call(Running::as_noted(), &[], || Ok(value.f_backward()?))?;
+        call(Running::as_noted(), &[], || Ok(value.f_backward()?)).map_err(|error| graph_error(error, &[]))?;
         let gradient = |(name, leaf): (String, Tensor)| {
             let gradient = leaf.grad();
             let gradient = if gradient.defined() { gradient.copy() } else { leaf.zeros_like() };
@@ -228,16 +234,40 @@ fn has_gradient(leaf: &Tensor) -> bool {
     gradient.defined() && gradient.count_nonzero(None::<i64>).int64_value(&[]) > 0
 }
 
+/// Adds a remedy to what libtorch says of mistakes that a run does not have, or has another message for: its embeddings
+/// are in single precision and no leaves.
+fn explain(error: Error, kind: Kind) -> Error {
+    let Error::Torch(message) = &error else { return error };
+    let two_types = ["loat", "ouble"].iter().all(|word| message.contains(word));
+    let remedy = if message.contains("leaf Variable") {
+        "The loss changes an input in place; it must change a copy instead"
+    } else if kind == Kind::Double && two_types {
+        "The check computes in double precision, declared tensors included: convert to the type of the embeddings, not \
+         to Float"
+    } else {
+        return error;
+    };
+    Error::Torch(format!("{}. {remedy}", message.trim_end_matches('.')))
+}
+
 /// Rows of unit length.
 pub(super) fn unit(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2.0, [-1], true).clamp_min(1e-12)
 }
 
+/// Why a component gives two results for the same inputs, state and generator.
+pub(super) const HIDDEN_STATE: &str = "declare what it remembers in `tensors`, and draw random numbers from libtorch's \
+                                       generator only";
+
 /// Whether the loss draws random numbers, so that some equalities cannot be checked.
 pub(crate) fn is_random(loss: &dyn Loss) -> Result<bool, NotPassed> {
     let case = Case::usual(loss, 0)?;
     let value = |seed| Ok::<_, NotPassed>(case.value_seeded(loss, seed)?.double_value(&[]));
-    let first = value(0)?;
+    let (first, again) = (value(0)?, value(0)?);
+    if first.to_bits() != again.to_bits() {
+        // Not of libtorch's generator, which was the same.
+        return fail(format!("called twice, the loss is {first:.9} and then {again:.9}; {HIDDEN_STATE}"));
+    }
     for seed in 1..4 {
         if value(seed)? != first {
             return Ok(true);

@@ -1,6 +1,6 @@
 //! Checks of losses on an ordinary batch.
 
-use super::batches::{Case, make, same};
+use super::batches::{Case, HIDDEN_STATE, make, same};
 use super::{NotPassed, Subject, fail};
 use curricle_sdk::Loss;
 use tch::{Device, Kind};
@@ -31,9 +31,11 @@ pub(crate) fn same_result_twice(subject: &Subject) -> Result<(), NotPassed> {
     let loss = make(subject)?;
     let case = Case::usual(loss.as_ref(), 0)?;
     let first = case.copy().run(loss.as_ref())?;
-    same(&first, &case.run(loss.as_ref())?, 0.0).or_else(|reason| fail(format!("called twice, {reason}")))?;
+    same(&first, &case.run(loss.as_ref())?, 0.0)
+        .or_else(|reason| fail(format!("called twice, {reason}; {HIDDEN_STATE}")))?;
     // A second instance must not share state with the first.
-    same(&first, &case.run(make(subject)?.as_ref())?, 0.0).or_else(|reason| fail(format!("recreated, {reason}")))
+    same(&first, &case.run(make(subject)?.as_ref())?, 0.0)
+        .or_else(|reason| fail(format!("recreated, {reason}; {HIDDEN_STATE}")))
 }
 
 /// Inputs are not modified, except for declared tensors that are not trainable.

@@ -4,7 +4,11 @@ use super::*;
 use curricle_sdk::prelude::*;
 use curricle_sdk::{Factory, LossFactory};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tch::Device;
+
+/// How often a loss with hidden state was called.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Pulls positive pairs together, with an optional mistake.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +51,9 @@ impl Loss for Attract {
                 terms
             }
             "vector" => terms.unsqueeze(0).repeat([2]),
+            "remembers" => terms + CALLS.fetch_add(1, Ordering::Relaxed) as f64,
             "panic" => panic!("asked to"),
+            "single" => &terms + batch.embeddings.to_kind(Kind::Float).matmul(&batch.embeddings.tr()).sum(None),
             "late" if batch.info.epoch > 0 => terms * f64::NAN,
             "inputs" => {
                 let _ = batch.labels.shallow_clone().g_add_scalar_(1);
@@ -65,7 +71,7 @@ impl Loss for Attract {
 
 static FACTORY: LossFactory<Attract> = LossFactory::new();
 
-fn failures(mistake: &str) -> Vec<&'static str> {
+fn report(mistake: &str) -> ConformanceReport {
     let factory: &'static dyn Factory = &FACTORY;
     let component = Component {
         kind: curricle_sdk::ComponentKind::Loss,
@@ -75,8 +81,11 @@ fn failures(mistake: &str) -> Vec<&'static str> {
         factory,
     };
     let sets = if mistake.is_empty() { vec![] } else { vec![format!("mistake={mistake}")] };
-    let report = check(&component, &sets, Device::Cpu);
-    report.failed().map(|check| check.check).collect()
+    check(&component, &sets, Device::Cpu)
+}
+
+fn failures(mistake: &str) -> Vec<&'static str> {
+    report(mistake).failed().map(|check| check.check).collect()
 }
 
 #[test]
@@ -105,10 +114,20 @@ fn each_mistake_is_found_by_its_check() {
         ("panic", "value"),
         ("late", "value"),
         ("inputs", "inputs untouched"),
+        ("remembers", "same twice"),
+        // It keeps state; it draws no random numbers, for which this check would be skipped.
+        ("remembers", "permutation"),
     ] {
         let failed = failures(mistake);
         assert!(failed.contains(&found_by), "{mistake}: {failed:?}");
     }
+}
+
+#[test]
+fn a_mix_of_types_is_explained_by_the_precision_of_the_check() {
+    let report = report("single");
+    let Some(Verdict::Failed(reason)) = report.failed().map(|check| &check.verdict).next() else { panic!("it passed") };
+    assert!(reason.contains("The check computes in double precision") && reason.contains("convert to"), "{reason}");
 }
 
 /// Memory is measured for the whole process, so this runs in one without other tests.

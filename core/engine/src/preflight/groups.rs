@@ -2,26 +2,38 @@
 
 use crate::backbone;
 use crate::call::call;
-use crate::declarations::check_specs;
+use crate::declarations::{check_specs, check_state};
 use crate::last_words::running;
 use curricle_recipe::{Problem, Recipe, Written, suggestion};
-use curricle_sdk::{ComponentKind, DataFacts, Error, Loss, Shape, TensorSpec};
+use curricle_sdk::{ComponentKind, DataFacts, Error, Loss, Shape, TensorSpec, WeightScheme};
 
 /// Numbers of classes to try where the data is not known yet.
 const ANY_CLASSES: [i64; 3] = [2, 100, 10_000];
 
-/// The trainable tensors of a loss. Names, groups and scales do not depend on the sizes, so any will do. A loss may
-/// refuse some sizes; one that refuses all of them has another mistake, such as settings that do not fit together.
+/// The trainable tensors of a loss.
 pub(super) fn declared(recipe: &Recipe, loss: &dyn Loss) -> Result<Vec<TensorSpec>, Error> {
+    at_any_size(recipe, |shape| trainable(&recipe.loss.name, loss, shape))
+}
+
+/// Checks the tensors of a weight scheme.
+pub(super) fn check_scheme(recipe: &Recipe, scheme: &dyn WeightScheme) -> Result<(), Error> {
+    let name = &recipe.weights.name;
+    at_any_size(recipe, |shape| {
+        call(running(ComponentKind::Weights, name), &[], || check_state(&scheme.tensors(shape)))
+    })
+}
+
+/// Asks a component what it declares. Names, groups and scales do not depend on the sizes, so any will do. A component
+/// may refuse some sizes; one that refuses all of them has another mistake, such as settings that do not fit together.
+fn at_any_size<T: Default>(recipe: &Recipe, declare: impl Fn(&Shape) -> Result<T, Error>) -> Result<T, Error> {
     let mut first = None;
     for classes in ANY_CLASSES {
-        let shape = Shape { classes, samples: 2 * classes, embedding: recipe.embedding.size };
-        match trainable(&recipe.loss.name, loss, &shape) {
-            Ok(specs) => return Ok(specs),
+        match declare(&Shape { classes, samples: 2 * classes, embedding: recipe.embedding.size }) {
+            Ok(declared) => return Ok(declared),
             Err(error) => first = first.or(Some(error)),
         }
     }
-    first.map_or_else(|| Ok(Vec::new()), Err)
+    first.map_or_else(|| Ok(T::default()), Err)
 }
 
 fn trainable(name: &str, loss: &dyn Loss, shape: &Shape) -> Result<Vec<TensorSpec>, Error> {

@@ -34,16 +34,20 @@ impl Examiner<'_> {
         let mut lr_scales = Vec::new();
         match Method::new(written.recipe, self.registry) {
             Ok(method) => {
+                let mut refused = Vec::new();
                 match groups::declared(written.recipe, &*method.loss) {
                     Ok(specs) => {
                         problems.extend(groups::undeclared(written, &specs));
                         lr_scales.extend(specs.into_iter().map(|spec| (spec.group.to_string(), spec.lr_scale)));
                     }
-                    Err(error) => {
-                        let (kind, name) = (ComponentKind::Loss, written.recipe.loss.name.clone());
-                        problems.extend(refusals(vec![RefusedSettings { kind, name, error }], written, self.registry));
-                    }
+                    Err(error) => refused.push((ComponentKind::Loss, &written.recipe.loss.name, error)),
                 }
+                if let Err(error) = groups::check_scheme(written.recipe, &*method.weights) {
+                    refused.push((ComponentKind::Weights, &written.recipe.weights.name, error));
+                }
+                let refused =
+                    refused.into_iter().map(|(kind, name, error)| RefusedSettings { kind, name: name.clone(), error });
+                problems.extend(refusals(refused.collect(), written, self.registry));
                 problems.extend(missing_flips(written, &method));
                 problems.extend(missing_average(written, &method));
                 problems.extend(unused_weights(written, &method));

@@ -104,7 +104,13 @@ pub(crate) fn latest(folder: &Path) -> Result<Option<Checkpoint>> {
 /// Reads a checkpoint, given either of its files.
 pub(super) fn read(path: &Path) -> Result<Checkpoint> {
     let path = path.with_extension("json");
-    let header: Header = files::read_json(&path)?.ok_or_else(|| Error::format(&path, "does not exist"))?;
+    let header: Header = match files::read_json(&path) {
+        Ok(header) => header.ok_or_else(|| Error::format(&path, "does not exist"))?,
+        Err(curricle_record::Error::Format { path, message }) => {
+            return Err(Error::format(path, format!("{message}; use `--force` to start over")));
+        }
+        Err(error) => return Err(error.into()),
+    };
     if header.format != FORMAT {
         let message = format!(
             "has format {}; this version of curricle reads format {FORMAT}. Use `--force` to start over",
@@ -118,7 +124,13 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
     };
     let body = header.body().ok_or_else(|| corrupt(&path))?;
     let tensor_path = path.with_file_name(&body.tensors);
-    let bytes = std::fs::read(&tensor_path).map_err(Error::file("read", &tensor_path))?;
+    let bytes = match std::fs::read(&tensor_path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let message = "is missing, but the checkpoint needs it; restore it, or use `--force` to start over";
+            return Err(Error::format(tensor_path, message));
+        }
+        read => read.map_err(Error::file("read", &tensor_path))?,
+    };
     if hash(&bytes) != body.tensors_blake3 {
         return Err(corrupt(&tensor_path));
     }
@@ -194,6 +206,22 @@ mod tests {
         std::fs::write(folder.path().join("step-00000005.safetensors"), b"rubbish").unwrap();
         let message = latest(folder.path()).unwrap_err().to_string();
         assert!(message.contains("step-00000005.safetensors") && message.contains("corrupt"), "{message}");
+    }
+
+    #[test]
+    fn half_a_checkpoint_is_refused_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        save(folder.path(), &position(5), &tensors(1.0)).unwrap();
+        let message = || latest(folder.path()).unwrap_err().to_string();
+        std::fs::remove_file(folder.path().join("step-00000005.safetensors")).unwrap();
+        let missing = message();
+        assert!(missing.contains("step-00000005.safetensors`: is missing"), "{missing}");
+        std::fs::write(folder.path().join("step-00000005.json"), "{").unwrap();
+        let damaged = message();
+        assert!(damaged.contains("step-00000005.json`: cannot be parsed"), "{damaged}");
+        for message in [missing, damaged] {
+            assert!(message.ends_with("use `--force` to start over"), "{message}");
+        }
     }
 
     #[test]

@@ -24,7 +24,11 @@ pub(crate) fn check_loss(loss: Tensor, embeddings: &Tensor) -> curricle_sdk::Res
         );
     }
     if loss.device() != embeddings.device() {
-        return wrong(format!("returned a scalar on {:?} for embeddings on {:?}", loss.device(), embeddings.device()));
+        return wrong(format!(
+            "returned a scalar on {:?} for embeddings on {:?}; compute it on the device of its inputs",
+            loss.device(),
+            embeddings.device()
+        ));
     }
     Ok(loss)
 }

@@ -48,7 +48,9 @@ impl Declared {
     fn check_finite(&self) -> Result<()> {
         for (name, tensor) in self.trainable() {
             if tensor.isfinite().all().int64_value(&[]) == 0 {
-                return Err(Error::other(format!("initialised its tensor `{name}` with values that are not finite")));
+                return Err(Error::other(format!(
+                    "initialised its tensor `{name}` with values that are not finite; check its `initialise`"
+                )));
             }
         }
         Ok(())
@@ -177,7 +179,7 @@ mod tests {
         let of = |value| Declared::of_loss(&Initialised(value), &shape, 0, Device::Cpu);
         assert_eq!(of(2.0).unwrap().tensors.get("proxies").double_value(&[1]), 2.0);
         let message = of(f64::NAN).unwrap_err().to_string();
-        assert_eq!(message, "initialised its tensor `proxies` with values that are not finite");
+        assert_eq!(message, "initialised its tensor `proxies` with values that are not finite; check its `initialise`");
     }
 
     #[test]

@@ -22,5 +22,6 @@ pub(crate) use checks::{check_batch_weights, check_batches, check_connected, che
 pub use declared::Declared;
 pub use ema::Ema;
 pub(crate) use sample_columns::{LOSS_COLUMNS, SampleColumns};
+pub(crate) use step::graph_error;
 pub use trainer::{EpochEnd, StepReport, Trainer, TrainerPosition, TrainingSet};
 pub(crate) use weighting::check as check_weights;

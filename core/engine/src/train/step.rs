@@ -196,7 +196,7 @@ impl Trainer<'_> {
 }
 
 /// Replaces libtorch's advice about graphs, which is for Python. `changed` are the declared tensors that the loss changed.
-fn graph_error(error: curricle_sdk::Error, changed: &[&str]) -> curricle_sdk::Error {
+pub(crate) fn graph_error(error: curricle_sdk::Error, changed: &[&str]) -> curricle_sdk::Error {
     let curricle_sdk::Error::Torch(message) = &error else { return error };
     let (what, remedy) = if message.contains("modified by an inplace operation") {
         let what = message.split_once(" Hint:").map_or(message.as_str(), |(what, _)| what);

@@ -177,8 +177,17 @@ impl<'a> Trainer<'a> {
 
     /// Brings the weights that were set batch by batch to the host, for `weights.values()` and `snapshot`.
     pub(crate) fn read_weights(&mut self) -> Result<()> {
-        let failed = named(ComponentKind::Weights, &self.recipe.weights.name);
-        self.weights.read().map_err(|message| failed(curricle_sdk::Error::other(message)))
+        let name = &self.recipe.weights.name;
+        let failed = named(ComponentKind::Weights, name);
+        let highest = self.weights.read().map_err(|message| failed(curricle_sdk::Error::other(message)))?;
+        if highest == Some(0.0) {
+            tracing::warn!(
+                "weights `{name}` gave every sample of the last batches, up to epoch {}, the weight 0, so nothing was \
+                 learned from them",
+                self.epoch + 1
+            );
+        }
+        Ok(())
     }
 
     /// How far training is, for a checkpoint; `snapshot` has the tensors.

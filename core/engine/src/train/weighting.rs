@@ -58,14 +58,14 @@ impl SampleWeights {
         Ok(())
     }
 
-    /// Reads the weights that were set batch by batch; the error says which one is not a weight.
-    pub(super) fn read(&mut self) -> Result<(), String> {
-        if self.set_in_steps.take().is_some() {
-            let values = self.on_device.to_device(Device::Cpu).to_kind(Kind::Double);
-            self.values = Vec::try_from(values).unwrap_or_default();
-            check_values(&self.values)?;
-        }
-        Ok(())
+    /// Reads the weights that were set batch by batch and returns the highest, if there are any; the error says which
+    /// one is not a weight.
+    pub(super) fn read(&mut self) -> Result<Option<f64>, String> {
+        let Some([_, highest]) = self.set_in_steps.take() else { return Ok(None) };
+        let values = self.on_device.to_device(Device::Cpu).to_kind(Kind::Double);
+        self.values = Vec::try_from(values).unwrap_or_default();
+        check_values(&self.values)?;
+        Ok(Some(highest.double_value(&[])))
     }
 
     /// The lowest and the highest weight that was set batch by batch since the last `read`, on the device.
@@ -186,6 +186,17 @@ mod tests {
             let message = check(&update_with(vec![1.0, bad]), 2).unwrap_err();
             assert!(message.starts_with("returned a weight of") && message.contains("for sample 1"), "{message}");
         }
+    }
+
+    #[test]
+    fn the_highest_weight_of_the_batches_is_read_once() {
+        let mut weights = SampleWeights::ones(3, false, Device::Cpu);
+        assert_eq!(weights.read(), Ok(None));
+        let zeros = Tensor::zeros([2], (Kind::Float, Device::Cpu));
+        weights.set_batch(&Tensor::from_slice(&[0i64, 2]), &zeros).unwrap();
+        assert_eq!(weights.read(), Ok(Some(0.0)));
+        assert_eq!(weights.values(), [0.0, 1.0, 0.0]);
+        assert_eq!(weights.read(), Ok(None));
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<FileContents, String> {
     } else if bytes.starts_with(b"PK") {
         tracing::warn!(
             "`{}` is a TorchScript archive (such as tch's `.ot`), a format without checksums: damage to it is not \
-             noticed. Prefer `.pth` or safetensors",
+             noticed. Prefer a `.pth` file, as PyTorch has written it since 1.6",
             path.display()
         );
         let tensors = torchscript(path).map_err(|e| {

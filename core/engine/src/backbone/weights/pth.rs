@@ -3,6 +3,7 @@
 use super::pickle::{self, Pickle, PickleValue, Storage, Strided};
 use crate::device::memory;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Display;
 use std::io::{Cursor, Read};
 use std::rc::Rc;
 use tch::{Kind, Tensor};
@@ -15,6 +16,8 @@ const EFFORT: usize = 1_000_000 * ENTRY;
 const ENTRY: usize = 64;
 /// The largest pickle of a file, in bytes; that of a network with a thousand tensors has about 100,000.
 const LARGEST_PICKLE: u64 = 64 << 20;
+/// How many bytes that no tensor needs are read for the checksums of a file.
+const MOST_UNUSED: u64 = 1 << 28;
 /// The number that legacy files start with.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
@@ -44,11 +47,15 @@ pub(super) fn read_zip(bytes: &[u8]) -> Result<FileContents, String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
     let main = archive.file_names().find(|name| name.ends_with("/data.pkl")).unwrap_or("data.pkl").to_string();
     let folder = main.trim_end_matches("data.pkl").to_string();
-    // A few compressed bytes can unpack to gigabytes, so no more is read than is needed.
+    // A few compressed bytes can unpack to gigabytes, so no more is kept than is needed. The rest is read for the
+    // checksum, which is compared at the end of an entry, unless it is very long.
+    let mut rest = MOST_UNUSED;
     let mut entry = |name: &str, limit: u64| -> Result<Vec<u8>, String> {
-        let file = archive.by_name(name).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
+        let damaged = |e: &dyn Display| format!("its entry `{name}` cannot be read: {e}; download or save it again");
+        let mut file = archive.by_name(name).map_err(|e| damaged(&e))?;
         let mut contents = Vec::new();
-        file.take(limit).read_to_end(&mut contents).map_err(|e| format!("its entry `{name}` cannot be read: {e}"))?;
+        file.by_ref().take(limit).read_to_end(&mut contents).map_err(|e| damaged(&e))?;
+        rest -= std::io::copy(&mut file.take(rest), &mut std::io::sink()).map_err(|e| damaged(&e))?;
         Ok(contents)
     };
     if let Ok(order) = entry(&format!("{folder}byteorder"), 16)

@@ -196,6 +196,19 @@ fn no_more_is_unpacked_than_the_tensors_declare() {
 }
 
 #[test]
+fn a_changed_bit_of_a_tensor_is_noticed() {
+    let mut bytes = std::fs::read(golden("new.pth")).unwrap();
+    assert!(pth::read_zip(&bytes).is_ok());
+    let storage = zip::ZipArchive::new(Cursor::new(&bytes)).unwrap().by_name("new/data/0").unwrap().data_start();
+    bytes[storage as usize + 2] ^= 1;
+    let message = pth::read_zip(&bytes).unwrap_err();
+    assert!(
+        message.contains("`new/data/0` cannot be read") && message.ends_with("download or save it again"),
+        "{message}"
+    );
+}
+
+#[test]
 fn offsets_outside_the_storage_are_refused() {
     let view = b"(U\x01vI9223372036854775807\nK\x01t";
     let storage = [b"(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x01".as_slice(), view, b"tQ"].concat();

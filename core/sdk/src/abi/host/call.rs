@@ -41,7 +41,7 @@ pub(super) fn protect<T: Copy>(work: impl Fn() -> T + Copy) -> Result<T> {
     let mut error: Option<Error> = None;
     // SAFETY: `run` matches its context, and `fail` the error.
     unsafe { curricle_sdk_protect(entry::<_, T>(&work), (&raw mut call).cast(), (&raw mut error).cast(), fail) };
-    call.result.ok_or_else(|| error.unwrap_or_else(|| Error::other("failed without an error message")))
+    call.result.ok_or_else(|| error.unwrap_or_else(silent))
 }
 
 /// Calls a function of a library and returns its error.
@@ -51,6 +51,7 @@ pub(super) fn call(work: impl Fn(*const ErrorSink) -> Status + Copy) -> Result<(
         let (error, path, message) =
             unsafe { (&mut *context.cast::<Option<Error>>(), path.read_lossy(), message.read_lossy()) };
         *error = Some(match code {
+            _ if message.trim().is_empty() => silent(),
             ERROR_SETTING => Error::Setting { path, message },
             ERROR_TORCH => Error::torch(&message),
             ERROR_PANIC => Error::Panic(message),
@@ -64,8 +65,13 @@ pub(super) fn call(work: impl Fn(*const ErrorSink) -> Status + Copy) -> Result<(
     match (status, error) {
         (_, Some(error)) => Err(error),
         (OK, None) => Ok(()),
-        (_, None) => Err(Error::other("failed without an error message")),
+        (_, None) => Err(silent()),
     }
+}
+
+/// The error of a library that says nothing.
+fn silent() -> Error {
+    Error::other("failed without an error message; ask its author")
 }
 
 /// What the callbacks of one call collect.
