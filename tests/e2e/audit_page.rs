@@ -79,10 +79,11 @@ fn decisions_by_click_and_key_are_kept_exported_imported_and_applied() {
     other.chars().for_each(|c| browser.press(&c.to_string()));
     browser.press("Enter");
     assert_eq!(focused(&mut browser), "suspect-5");
+    // Undo goes back to the last decision.
     browser.press("a");
-    browser.press("p");
-    assert_eq!(focused(&mut browser), "suspect-5");
+    assert_eq!(focused(&mut browser), "suspect-6");
     browser.press("u");
+    assert_eq!(focused(&mut browser), "suspect-5");
     let decided = "accept,keep,drop,other,,";
     assert_eq!(decisions(&mut browser), decided);
     let count = "4 of 6 decided: 1 accepted, 1 kept, 1 dropped, 1 to another class";

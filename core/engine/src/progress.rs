@@ -235,7 +235,8 @@ impl Bar {
     /// Advances by this much.
     pub fn advance_by(&self, count: u64) {
         self.bar.inc(count);
-        if self.mode != ProgressMode::Lines {
+        let is_done = Some(self.bar.position()) >= self.bar.length();
+        if self.mode != ProgressMode::Lines || is_done {
             return;
         }
         // If another thread holds the lock, it writes the line.

@@ -1,6 +1,7 @@
 //! A recipe as a tree, with the origin of every key and value.
 
 use crate::source::Origin;
+use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 /// A value and where it comes from.
@@ -54,7 +55,8 @@ pub struct Replaced {
 /// Settings in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    entries: Vec<Entry>,
+    /// By name.
+    entries: IndexMap<String, Entry>,
     /// Set when merging, for better messages about settings that are missing as a result.
     pub replaced: Option<Replaced>,
 }
@@ -62,12 +64,12 @@ pub struct Table {
 impl Table {
     /// The setting with this name.
     pub fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().find(|e| e.key == key)
+        self.entries.get(key)
     }
 
     /// Like [`Self::get`], mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|e| e.key == key)
+        self.entries.get_mut(key)
     }
 
     /// The setting with this name, if it is a string.
@@ -80,10 +82,7 @@ impl Table {
 
     /// Adds a setting, or replaces the one with the same name.
     pub fn insert(&mut self, entry: Entry) {
-        match self.get_mut(&entry.key) {
-            Some(old) => *old = entry,
-            None => self.entries.push(entry),
-        }
+        self.entries.insert(entry.key.clone(), entry);
     }
 
     /// The sub-table with this name, created if missing; `None` if the setting is not a table.
@@ -100,8 +99,7 @@ impl Table {
 
     /// Removes a setting.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
-        let index = self.entries.iter().position(|e| e.key == key)?;
-        Some(self.entries.remove(index))
+        self.entries.shift_remove(key)
     }
 
     /// Whether it has no settings.
@@ -110,17 +108,17 @@ impl Table {
     }
 
     /// All settings in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
-        self.entries.iter()
+    pub fn iter(&self) -> indexmap::map::Values<'_, String, Entry> {
+        self.entries.values()
     }
 }
 
 impl IntoIterator for Table {
     type Item = Entry;
-    type IntoIter = std::vec::IntoIter<Entry>;
+    type IntoIter = indexmap::map::IntoValues<String, Entry>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        self.entries.into_values()
     }
 }
 

@@ -52,12 +52,18 @@ impl RunFolder {
     /// The folder of a run below `out`: `<out>/<recipe>/<method>-<case>-<hash>/seed-<seed>`.
     ///
     /// TensorBoard names runs after their folders, so method and case come first; the hash alone decides
-    /// which runs are repetitions of each other.
+    /// which runs are repetitions of each other. Version 0.2.0 kept the `+` of methods such as `ms+knn`; its runs stay
+    /// where they are.
     pub fn below(out: &Path, labels: &RunLabels, hash: &str, seed: u64) -> Self {
         let short = hash.get(..8).unwrap_or(hash);
-        let method = labels.method.replace(" + ", "+");
-        let named = folder_name(&[&method, labels.case]);
-        Self::new(out.join(labels.recipe).join(format!("{named}-{short}")).join(format!("seed-{seed}")))
+        let parts = [folder_name(&[labels.method, labels.case]), short.into()];
+        let folder = |named: &str| out.join(labels.recipe).join(named).join(format!("seed-{seed}"));
+        let path = folder(&parts.join("-"));
+        let with_plus: Vec<_> = labels.method.split('+').map(|part| folder_name(&[part])).collect();
+        let parts = [with_plus.join("+"), folder_name(&[labels.case]), short.into()];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let before = folder(&parts.join("-"));
+        Self::new(if !path.exists() && before.exists() { before } else { path })
     }
 
     /// The run that a path names: its folder, or the `result.json` in it, which shells complete to.
@@ -264,9 +270,25 @@ mod tests {
             RunFolder::below(Path::new("runs"), &labels, "0123456789", 3).path().display().to_string()
         };
         assert_eq!(below("ms", ""), "runs/many/ms-01234567/seed-3");
-        assert_eq!(below("ms + prism", "20 % noise"), "runs/many/ms+prism-20-noise-01234567/seed-3");
+        assert_eq!(below("ms + prism", "20 % noise"), "runs/many/ms-prism-20-noise-01234567/seed-3");
+        assert_eq!(below("ms+knn", ""), "runs/many/ms-knn-01234567/seed-3");
         let long = "é".repeat(200);
         assert!(below(&long, &long).ends_with("-01234567/seed-3"), "the hash is never cut off");
+    }
+
+    #[test]
+    fn runs_of_methods_with_a_plus_stay_where_version_0_2_0_put_them() {
+        let out = tempfile::tempdir().unwrap();
+        let before = out.path().join("many/ms+knn-20-noise-01234567/seed-3");
+        std::fs::create_dir_all(&before).unwrap();
+        let below = |method, case, seed| {
+            RunFolder::below(out.path(), &RunLabels { recipe: "many", method, case }, "0123456789", seed)
+        };
+        assert_eq!(below("ms + knn", "20 % noise", 3).path(), before);
+        let after = out.path().join("many/ms-knn-20-noise-01234567");
+        assert_eq!(below("ms+knn", "20 % noise", 4).path(), after.join("seed-4"));
+        std::fs::create_dir_all(after.join("seed-3")).unwrap();
+        assert_eq!(below("ms+knn", "20 % noise", 3).path(), after.join("seed-3"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Names of folders.
 
-/// A folder name: letters, digits and `._=+` are kept, everything else becomes a dash.
+/// A folder name: letters, digits and `._=` are kept, everything else becomes a dash.
+///
+/// TensorBoard's projector puts names of runs into addresses as they are, where a `+` would be read as a space.
 pub fn folder_name(parts: &[&str]) -> String {
     let mut name = String::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -9,7 +11,7 @@ pub fn folder_name(parts: &[&str]) -> String {
         }
         for c in part.chars() {
             match c {
-                c if c.is_alphanumeric() || matches!(c, '.' | '_' | '=' | '+') => name.push(c),
+                c if c.is_alphanumeric() || matches!(c, '.' | '_' | '=') => name.push(c),
                 _ if name.ends_with('-') => {}
                 _ => name.push('-'),
             }
@@ -29,6 +31,7 @@ mod tests {
     fn folder_names_need_no_quotes() {
         assert_eq!(folder_name(&["many", "ms", "noisy, ratio=0.2"]), "many-ms-noisy-ratio=0.2");
         assert_eq!(folder_name(&["..", "a/b c", ""]), "a-b-c");
+        assert_eq!(folder_name(&["ms + knn", "a+b"]), "ms-knn-a-b", "`+` in an address is a space");
         assert!(folder_name(&["ä".repeat(300).as_str()]).len() <= 160);
     }
 }

@@ -433,13 +433,17 @@ fn findings_lines(audit: &Audit) -> String {
     let count = |kind| audit.duplicates.iter().filter(|pair| pair.kind == kind).count();
     let (pairs, far) = (audit.duplicates.len(), audit.no_class().len());
     let (plural, belong) = (if pairs == 1 { "" } else { "s" }, if far == 1 { " that may" } else { "s that may" });
-    format!(
-        "{pairs} pair{plural} of near-duplicates: {} with different labels, {} in the training and the test set, {} with the \
-         same label\n{far} sample{belong} belong to no class",
-        count(DuplicateKind::OtherClass),
-        count(DuplicateKind::TrainAndTest),
-        count(DuplicateKind::SameClass)
-    )
+    let pairs = match pairs {
+        0 => "no near-duplicates".into(),
+        _ => format!(
+            "{pairs} pair{plural} of near-duplicates: {} with different labels, {} in the training and the test set, {} \
+             with the same label",
+            count(DuplicateKind::OtherClass),
+            count(DuplicateKind::TrainAndTest),
+            count(DuplicateKind::SameClass)
+        ),
+    };
+    format!("{pairs}\n{far} sample{belong} belong to no class")
 }
 
 /// The end of a long path, which is the part that identifies the sample.

@@ -2,6 +2,7 @@
 
 use curricle_engine::backbone::RecognisedNetwork;
 use curricle_record::folder_name;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// The weight scheme that judges samples: that of the recipe below, and of audits of runs that gave all
@@ -49,13 +50,18 @@ pub(super) fn recipe_text(images: ImageSource, pretrained: Option<(&Path, &Recog
 
 /// Classes per batch: 16, or all of them if there are fewer.
 fn classes_in_a_batch(images: ImageSource) -> usize {
-    let folders = match images {
-        ImageSource::Folder(path) => {
-            std::fs::read_dir(path).ok().map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).count())
-        }
-        ImageSource::List(_) => None,
+    let classes = match images {
+        // Empty folders are not classes.
+        ImageSource::Folder(path) => std::fs::read_dir(path).ok().map(|entries| {
+            let has_entries = |folder: &Path| std::fs::read_dir(folder).is_ok_and(|mut inside| inside.next().is_some());
+            entries.flatten().filter(|entry| has_entries(&entry.path())).count()
+        }),
+        ImageSource::List(path) => std::fs::read_to_string(path).ok().map(|text| {
+            let labels = text.lines().skip(1).filter_map(|line| Some(line.rsplit_once(',')?.1.trim()));
+            labels.collect::<HashSet<_>>().len()
+        }),
     };
-    folders.map_or(16, |folders| folders.clamp(2, 16))
+    classes.map_or(16, |classes| classes.clamp(2, 16))
 }
 
 const PRETRAINED: &str = "\
@@ -125,16 +131,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_has_at_most_as_many_classes_as_the_folder() {
+    fn a_batch_has_at_most_as_many_classes_as_the_data() {
         let folder = tempfile::tempdir().unwrap();
         for class in ["a", "b", "c"] {
             std::fs::create_dir(folder.path().join(class)).unwrap();
+            std::fs::write(folder.path().join(class).join("1.png"), "").unwrap();
         }
+        std::fs::create_dir(folder.path().join("empty")).unwrap();
         std::fs::write(folder.path().join("notes.txt"), "").unwrap();
-        let recipe: toml::Table = recipe_text(ImageSource::Folder(folder.path()), None).parse().unwrap();
-        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(3));
-        let recipe: toml::Table = recipe_text(ImageSource::List(Path::new("list.csv")), None).parse().unwrap();
-        assert_eq!(recipe["sampler"]["classes"].as_integer(), Some(16));
+        let list = folder.path().join("list.csv");
+        std::fs::write(&list, "path,label\r\na/1.png,a\r\nb/1.png,b\r\na/2.png,a\r\n").unwrap();
+        let classes = |images| {
+            let recipe: toml::Table = recipe_text(images, None).parse().unwrap();
+            recipe["sampler"]["classes"].as_integer().unwrap()
+        };
+        assert_eq!(classes(ImageSource::Folder(folder.path())), 3);
+        assert_eq!(classes(ImageSource::List(&list)), 2);
+        assert_eq!(classes(ImageSource::List(Path::new("missing.csv"))), 16);
     }
 
     #[test]

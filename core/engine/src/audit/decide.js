@@ -13,6 +13,8 @@
   const key = `curricle-audit-${audit}`;
   // By path: { decision: "accept" | "keep" | "drop" | "other", label }; `drop` has no label.
   let decisions = new Map();
+  // Cards that were decided about since the page was opened, each with the decision before.
+  let past = [];
   let current = null;
 
   // ---------------------------------------------------------------------------------- the controls
@@ -64,16 +66,21 @@
     } catch (error) {
       say(`This browser has no progress to offer (${error.name}).`);
     }
+    past = [];
     cards.forEach(show);
     count();
   };
-  const decide = (card, decision, label) => {
+  const set = (card, made) => {
     const { path } = card.dataset;
-    if (decision) decisions.set(path, label === undefined ? { decision } : { decision, label });
+    if (made) decisions.set(path, made);
     else decisions.delete(path);
     cards.filter((other) => other.dataset.path === path).forEach(show);
     count();
     keep();
+  };
+  const decide = (card, decision, label) => {
+    past.push([card, decisions.get(card.dataset.path)]);
+    set(card, decision ? { decision, label } : undefined);
   };
   const choose = (card, decision) => {
     const { label, proposed } = card.dataset;
@@ -109,6 +116,12 @@
     else say("Everything shown is decided.");
   };
 
+  const undo = () => {
+    const [card, before] = past.pop() ?? [current];
+    set(card, before);
+    go(card);
+  };
+
   document.addEventListener("focusin", (event) => { current = event.target.closest("article[data-path]") ?? current; });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-choose]");
@@ -135,7 +148,7 @@
     const at = cards.indexOf(current);
     if (event.key === "n") go(cards[at + 1]);
     else if (event.key === "p") go(cards[at - 1]);
-    else if (event.key === "u") choose(current, "");
+    else if (event.key === "u") undo();
     else if (event.key === "o") $(".other input", current).focus();
     else if (choose(current, { a: "accept", k: "keep", d: "drop" }[event.key])) next();
   });
@@ -202,6 +215,7 @@
       const made = read(await file.text());
       if (decisions.size && !confirm(`Replace ${decisions.size} decisions by the ${made.size} of ${file.name}?`)) return;
       decisions = made;
+      past = [];
       cards.forEach(show);
       count();
       say(`Imported ${made.size} decisions from ${file.name}.`);

@@ -29,7 +29,7 @@ fn caption(table: &ReportTable, layout: &ReportLayout, summary: &Summary) -> Str
         _ => " over seeds".into(),
     };
     let mean = if several { format!(", mean ± standard deviation{seeds}") } else { seeds };
-    let mut parts = vec![format!("{}: values after the last epoch{unit}{mean}.", table.title)];
+    let mut parts = vec![format!("{}. Values after the last epoch{unit}{mean}.", table.title)];
     match (cells().any(|cell| cell.mark == Mark::Best), cells().any(|cell| cell.mark == Mark::Second)) {
         (true, true) => parts.push("Best in bold, second best underlined.".into()),
         (true, false) => parts.push("Best in bold.".into()),

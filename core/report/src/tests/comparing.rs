@@ -33,7 +33,7 @@ fn runs_are_found_recursively_and_skipped_folders_are_listed() {
     assert_eq!(twice.runs.len(), 19);
     let empty = tempfile::tempdir().unwrap();
     assert!(find(&[empty.path().into()]).unwrap_err().to_string().contains("no run found in"));
-    assert!(find(&[empty.path().join("x")]).unwrap_err().to_string().contains("is not a folder"));
+    assert!(find(&[empty.path().join("x")]).unwrap_err().to_string().contains("there is no folder"));
 }
 
 #[test]
