@@ -157,6 +157,11 @@ fn a_vision_transformer_trains_embeds_and_exports() {
     sandbox.curricle(embed).assert().success();
     let mine = embeddings(&sandbox.path("e.safetensors"));
     assert_eq!(mine, embeddings(&sandbox.path("again.safetensors")));
+
+    // The names in the exported file could be DINO's.
+    let third = run(&sandbox, "third", &[VIT, &["backbone.weights=m.safetensors", "train.epochs=0"]].concat());
+    let log = std::fs::read_to_string(third.join("log.txt")).unwrap();
+    assert!(log.contains("assuming `backbone.normalise = \"imagenet\"`"), "{log}");
 }
 
 /// A network from Python with batch norm, a buffer and dropout, see `tests/golden/torchscript.py`.

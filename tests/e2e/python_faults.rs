@@ -32,6 +32,32 @@ class Multiplies(Loss):
         return (x @ x).sum()  # here
 
 
+class InPlace(Loss):
+    def loss(self, x, y):
+        s = (x @ x.T).exp()  # here
+        mean = s.mean()
+        s += 1
+        return mean + s.sum()
+
+
+class Careless(Loss):
+    """Changes a mode of the process, which later losses must not notice."""
+
+    def loss(self, x, y):
+        value = x.sum()
+        torch.set_grad_enabled(False)
+        return value
+
+
+class ParameterRoot(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, embeddings, labels):
+        return embeddings.sum() + (self.scale * 0).sqrt()  # here
+
+
 class Exits(Loss):
     def loss(self, x, y):
         sys.exit(3)  # here
@@ -96,6 +122,8 @@ fn mistakes_in_forward_name_file_line_and_cause() {
         ("Raises", "ValueError: too odd"),
         ("Multiplies", "RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
         ("Exits", "called `exit(3)`"),
+        ("InPlace", "has been modified by an inplace operation"),
+        ("ParameterRoot", "the gradient is not finite: Function 'MulBackward0' returned nan values"),
         ("Logarithm", "`log` gave nan"),
         ("Root", "the gradient is not finite: Function 'MulBackward0' returned nan values"),
         ("Vector", "returned a tensor of shape [12]; `forward` must return one number"),
@@ -108,6 +136,7 @@ fn mistakes_in_forward_name_file_line_and_cause() {
         let (reason, place) = (&reasons[class], format!("mistakes.py:{}: ", line_of(class)));
         assert!(reason.starts_with(&place) && reason.contains(cause), "{class} is not at {place}: {reason}");
     }
+    assert_eq!(reasons["Careless"], "passed");
     assert!(reasons["Raises"].contains("in loss\n      raise ValueError(\"too odd\")"), "{}", reasons["Raises"]);
 }
 

@@ -62,6 +62,10 @@ const CLIP: [(&str, &str); 14] = [
     (".ls_2.", ".ls2."),
 ];
 
+/// What is assumed of a file that may be DINO's.
+const ASSUMED_DINO: &str = "has timm's names and no classifier, as DINO's files have; assuming `backbone.normalise = \
+                            \"imagenet\"`, but timm's own weights (`augreg`) need `\"symmetric\"`";
+
 /// A tensor under timm's name, and its name in the file.
 #[derive(Debug)]
 struct Renamed {
@@ -184,7 +188,14 @@ impl<'f> VitWeights<'f> {
                 "`backbone.normalise = \"symmetric\"` for timm's own weights (`augreg`), `\"imagenet\"` for DeiT's and \
                  DINO's",
             )),
-            Names::Timm => Ok(NormaliseRecipe::Imagenet),
+            Names::Timm => {
+                // DINO's files have the tensors of timm's networks without a classifier. Their full checkpoints have a
+                // teacher, and the files of MAE, which DeiT's follow, a `model`.
+                if !self.prefix.contains("teacher.") && !self.prefix.ends_with("model.") {
+                    tracing::warn!("{}", self.file.wrong(ASSUMED_DINO.into()));
+                }
+                Ok(NormaliseRecipe::Imagenet)
+            }
         }
     }
 

@@ -5,6 +5,7 @@ the file descriptor MEMORY, where this text was before. This process ends when c
 """
 
 import ast
+import contextlib
 import faulthandler
 import hashlib
 import inspect
@@ -420,21 +421,33 @@ class Loss:
         versions = {name: tensor._version for name, tensor in mine.items()}
         seed_all(request["seed"])
         leaves = [given["embeddings"].requires_grad_(), *(mine[name] for name in places.gradients)]
-        value = self.checked(module(**given))
-        gradients = torch.autograd.grad(value, leaves, allow_unused=True)
+        value = self.value_of(module, given)
+        again = lambda **how: self.fault_of(module, given, leaves, request["seed"], **how)
+        try:
+            gradients = torch.autograd.grad(value, leaves, allow_unused=True)
+        except RuntimeError as error:
+            # An error of torch itself says nothing of the user's code.
+            calls = traceback.extract_tb(error.__traceback__)
+            raise error if any(is_mine(call.filename) for call in calls) else again() or error
         if gradients[0] is None:
             raise Fault(self.cls.forward, "returned a loss that does not depend on the embeddings")
         # A sum is much faster than `isfinite` and is not finite if a term is not.
         sums = [value.item(), *(gradient.sum().item() for gradient in gradients if gradient is not None)]
         if not math.isfinite(sum(sums)) and is_finite(given["embeddings"]):
-            raise self.not_finite(module, given, request["seed"], value)
+            # An infinite loss explains an infinite gradient.
+            what = "a gradient is not finite" if is_finite(value) else f"the loss is {value.item()}"
+            fault = again(finite=True, backward=is_finite(value))
+            raise fault or Fault(self.cls.forward, f"{what}, though the embeddings are finite")
         places.results["value"].copy_(value.detach())
         for slot, gradient in zip([places.results["gradient"], *places.gradients.values()], gradients):
             slot.copy_(torch.zeros(()) if gradient is None else gradient)
         return self.changed(module, places.tensors, versions)
 
-    def checked(self, value):
+    def value_of(self, module, given):
         """The loss as a scalar."""
+        # Also undoes `set_grad_enabled(False)`, which would change all later steps.
+        with torch.enable_grad():
+            value = module(**given)
         if not isinstance(value, torch.Tensor):
             what = f"returned {value if value is None else 'a ' + type(value).__name__}"
         elif value.numel() != 1:
@@ -468,18 +481,17 @@ class Loss:
                 names.append(name)
         return names
 
-    def not_finite(self, module, given, seed, value):
-        """The error for a loss or a gradient that is not finite, with the first operation that gave NaN."""
+    def fault_of(self, module, given, leaves, seed, finite=False, backward=True):
+        """Repeats a step that failed, to find the operation. With `finite`, NaN is an error too."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 seed_all(seed)
-                with torch.autograd.detect_anomaly():
-                    with FirstNaN():
-                        again = module(**given)
-                    # An infinite loss explains an infinite gradient.
-                    if is_finite(value):
-                        again.reshape(()).backward(inputs=[given["embeddings"]])
+                with torch.autograd.detect_anomaly(check_nan=finite):
+                    with FirstNaN() if finite else contextlib.nullcontext():
+                        value = self.value_of(module, given)
+                    if backward:
+                        torch.autograd.grad(value, leaves, allow_unused=True)
             except FloatingPointError as error:
                 return error
             except RuntimeError as error:
@@ -487,9 +499,9 @@ class Loss:
                 text = "".join(str(warning.message) for warning in caught)
                 lines = re.findall(rf'File "{re.escape(PATH)}", line (\d+)', text)
                 place = (PATH, int(lines[-1])) if lines else self.cls.forward
-                return Fault(place, f"the gradient is not finite: {error}")
-        what = "a gradient is not finite" if is_finite(value) else f"the loss is {value.item()}"
-        return Fault(self.cls.forward, f"{what}, though the embeddings are finite")
+                what = str(error).split(" Hint: ")[0]
+                return Fault(place, f"the gradient is not finite: {what}" if finite else what)
+        return None
 
 
 class WrongType(Exception):
