@@ -11,6 +11,7 @@ pub mod classes;
 pub mod clean_share;
 pub mod doubly_stochastic;
 pub mod exact;
+mod exchange;
 pub mod knn;
 pub mod oracle;
 pub mod prism;

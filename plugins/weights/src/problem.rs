@@ -96,6 +96,22 @@ impl WeightProblem<'_> {
         slope
     }
 
+    /// What weight `a` adds to L, times N^c, at this value and these sums, without λ and μ:
+    /// `w (ζ(c) - w) ξ⁺ / (N^c-1) + w ξ⁻ mean_{k≠c} ζ(k)/N^k`.
+    pub(crate) fn cost(&self, sums: &Sums, a: usize, weight: f64) -> f64 {
+        let c = self.classes.of(a);
+        let size = self.classes.size(c) as f64;
+        let mut cost = 0.0;
+        if size > 1.0 {
+            cost += weight * (sums.zeta[c] - weight) * self.xi_pos[a] / (size - 1.0);
+        }
+        if self.classes.count() > 1 {
+            let others = (self.classes.count() - 1) as f64;
+            cost += weight * self.xi_neg[a] * (sums.zeta_total - sums.zeta[c] / size) / others;
+        }
+        cost
+    }
+
     /// ζ(c)/N^c - mean_{k≠c} ζ(k)/N^k: how far a class is above the others.
     pub(crate) fn imbalance(&self, sums: &Sums, c: usize) -> f64 {
         if self.classes.count() < 2 {
