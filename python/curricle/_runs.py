@@ -6,13 +6,17 @@ import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Literal, Union, overload
 
 from ._evaluate import flat
 
 _Path = Union[str, "PathLike[str]"]
 
 
+@overload
+def runs(folder: _Path = "runs", *, frame: Literal[False]) -> list[dict[str, Any]]: ...
+@overload
+def runs(folder: _Path = "runs", *, frame: bool | None = None) -> Any: ...
 def runs(folder: _Path = "runs", *, frame: bool | None = None) -> Any:
     """The results of all finished runs below a folder.
 
@@ -31,6 +35,10 @@ def runs(folder: _Path = "runs", *, frame: bool | None = None) -> Any:
     return _framed(records, frame)
 
 
+@overload
+def metrics(run: _Path | Mapping[str, Any], *, frame: Literal[False]) -> list[dict[str, Any]]: ...
+@overload
+def metrics(run: _Path | Mapping[str, Any], *, frame: bool | None = None) -> Any: ...
 def metrics(run: _Path | Mapping[str, Any], *, frame: bool | None = None) -> Any:
     """The curves of a run.
 
