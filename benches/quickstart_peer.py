@@ -1,11 +1,12 @@
 """The PyTorch side of `cargo bench -p curricle --bench quickstart`: the same training and evaluation, start to finish.
 
-Arguments: DATA FOLDER plain|tuned. DATA is an .npz file with `train_images`, `train_labels`, `test_images` and
-`test_labels`; TensorBoard files and checkpoints go to FOLDER. The last line of the output is the final Recall@1.
-`tuned` adds channels last and the fused optimiser. Needs torch, pytorch-metric-learning, faiss-cpu, scikit-learn
-and tensorboard.
+Arguments: RECIPE DATA FOLDER plain|tuned. RECIPE is the resolved recipe as JSON, so that both sides train the same
+network; DATA is an .npz file with `train_images`, `train_labels`, `test_images` and `test_labels`; TensorBoard files
+and checkpoints go to FOLDER. The last line of the output is the final Recall@1. `tuned` adds channels last and the
+fused optimiser. Needs torch, pytorch-metric-learning, faiss-cpu, scikit-learn and tensorboard.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -18,12 +19,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.tensorboard import SummaryWriter
 
-EPOCHS, EVALUATE_EVERY, LOG_EVERY = 10, 2, 10
-RECALL_AT = [1, 2, 4, 8]
-
 
 class Conv4(nn.Module):
-    def __init__(self, width=64, size=64):
+    def __init__(self, width, size):
         super().__init__()
         blocks = [self.block(1 if i == 0 else width, width) for i in range(4)]
         self.layers = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(4 * width, size))
@@ -43,7 +41,7 @@ def dataset(images, labels):
 
 
 @torch.inference_mode()
-def evaluate(model, loader, memory_format, cluster):
+def evaluate(model, loader, memory_format, recall_at, cluster):
     model.eval()
     embeddings = torch.cat([model(images.contiguous(memory_format=memory_format)) for images, _ in loader])
     labels = loader.dataset.tensors[1]
@@ -51,13 +49,16 @@ def evaluate(model, loader, memory_format, cluster):
     wanted = ["r_precision", "mean_average_precision_at_r"] + (["NMI", "AMI"] if cluster else [])
     metrics = AccuracyCalculator(include=wanted, k="max_bin_count").get_accuracy(embeddings, labels)
     # The nearest neighbour of each sample is the sample itself.
-    _, found = FaissKNN()(embeddings, max(RECALL_AT) + 1, embeddings, ref_includes_query=True)
+    _, found = FaissKNN()(embeddings, max(recall_at) + 1, embeddings, ref_includes_query=True)
     correct = labels[found] == labels.unsqueeze(1)
-    recalls = {f"recall@{k}": correct[:, :k].any(1).float().mean().item() for k in RECALL_AT}
+    recalls = {f"recall@{k}": correct[:, :k].any(1).float().mean().item() for k in recall_at}
     return {**metrics, **recalls}
 
 
-def main(data, folder, how):
+def main(recipe, data, folder, how):
+    recipe = json.loads(recipe.read_text())
+    per_class, epochs = recipe["sampler"]["per_class"], recipe["train"]["epochs"]
+    batch_size, recall_at = recipe["sampler"]["classes"] * per_class, recipe["eval"]["recall_at"]
     torch.manual_seed(0)
     np.random.seed(0)
     tuned = how == "tuned"
@@ -65,21 +66,24 @@ def main(data, folder, how):
     data = np.load(data)
     train = dataset(data["train_images"], data["train_labels"])
     test = dataset(data["test_images"], data["test_labels"])
-    sampler = samplers.MPerClassSampler(data["train_labels"], m=4, batch_size=64, length_before_new_iter=len(train))
-    train_loader = DataLoader(train, batch_size=64, sampler=sampler, drop_last=True)
+    length = len(train)
+    sampler = samplers.MPerClassSampler(data["train_labels"], per_class, batch_size, length_before_new_iter=length)
+    train_loader = DataLoader(train, batch_size, sampler=sampler, drop_last=True)
     test_loader = DataLoader(test, batch_size=256)
 
-    model = Conv4().to(memory_format=memory_format)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True if tuned else None)
-    miner, loss_of = miners.MultiSimilarityMiner(epsilon=0.1), losses.MultiSimilarityLoss(alpha=2, beta=50, base=0.5)
+    model = Conv4(recipe["backbone"]["width"], recipe["embedding"]["size"]).to(memory_format=memory_format)
+    optimizer = torch.optim.Adam(model.parameters(), recipe["optimizer"]["lr"], fused=True if tuned else None)
+    settings = recipe["loss"]
+    miner = miners.MultiSimilarityMiner(settings["epsilon"])
+    loss_of = losses.MultiSimilarityLoss(settings["alpha"], settings["beta"], settings["rho"])
     writer, step = SummaryWriter(folder), 0
 
     def log(metrics):
         for name, value in metrics.items():
             writer.add_scalar(f"eval/{name}", value, step)
 
-    log(evaluate(model, test_loader, memory_format, cluster=True))
-    for epoch in range(1, EPOCHS + 1):
+    log(evaluate(model, test_loader, memory_format, recall_at, cluster=True))
+    for epoch in range(1, epochs + 1):
         for images, labels in train_loader:
             embeddings = model(images.contiguous(memory_format=memory_format))
             loss = loss_of(embeddings, labels, miner(embeddings, labels))
@@ -87,10 +91,10 @@ def main(data, folder, how):
             loss.backward()
             optimizer.step()
             step += 1
-            if step % LOG_EVERY == 0:
+            if step % recipe["train"]["log_every"] == 0:
                 writer.add_scalar("train/loss", loss.item(), step)
-        if epoch % EVALUATE_EVERY == 0:
-            metrics = evaluate(model, test_loader, memory_format, cluster=epoch == EPOCHS)
+        if epoch % recipe["eval"]["every"] == 0 or epoch == epochs:
+            metrics = evaluate(model, test_loader, memory_format, recall_at, cluster=epoch == epochs)
             log(metrics)
         checkpoint = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
         torch.save(checkpoint, folder / "checkpoint.pt")
@@ -98,4 +102,4 @@ def main(data, folder, how):
     print(metrics["recall@1"])
 
 
-main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4])

@@ -56,15 +56,25 @@ fn per_step(sandbox: &Sandbox, file: &str, name: &str, sets: &[&str]) -> f64 {
 /// Operator calls of one step, measured when this table was made, plus a tenth. A launch costs a GPU some
 /// microseconds, which is what small networks and losses are made of. If a change makes steps cheaper, lower the
 /// number; raise it only for something that is worth the launches.
-const BUDGETS: [(&str, f64); 2] = [("conv4", 149.0), ("resnet18", 262.0)];
+const BUDGETS: [(&str, f64); 9] = [
+    (r#"{ name = "conv4" }"#, 146.0),
+    (r#"{ name = "squeezenet1_1" }"#, 247.0),
+    (r#"{ name = "resnet18" }"#, 258.0),
+    (r#"{ name = "resnet18", frozen_norm = true }"#, 258.0),
+    (r#"{ name = "mobilenet_v2" }"#, 479.0),
+    (r#"{ name = "resnet50" }"#, 491.0),
+    (r#"{ name = "bn_inception" }"#, 636.0),
+    (r#"{ name = "efficientnet_b0" }"#, 743.0),
+    (r#"{ name = "vit_small_16", patch = 8, width = 32, depth = 2, heads = 2 }"#, 239.0),
+];
 
 #[test]
-fn a_step_of_a_network_stays_within_its_budget_of_operator_calls() {
+fn a_step_of_every_network_stays_within_its_budget_of_operator_calls() {
     let sandbox = Sandbox::new();
     sandbox.write_images("images", 8, 6);
+    sandbox.write("images.toml", recipe("conv4"));
     for (network, budget) in BUDGETS {
-        sandbox.write("images.toml", recipe(network));
-        let calls = per_step(&sandbox, "images.toml", "op_calls", &[]);
+        let calls = per_step(&sandbox, "images.toml", "op_calls", &[&format!("backbone={network}")]);
         assert!(calls <= budget, "a step of `{network}` calls {calls} operators; its budget is {budget}");
         assert!(calls > 10.0, "`{network}`: {calls} operators cannot be a step");
     }
@@ -136,4 +146,24 @@ fn a_device_that_fails_ends_the_run_with_its_message_and_not_the_process() {
     assert!(message.contains("while seeding the random generators"), "{message}");
     assert!(message.contains("CUDA error: an illegal memory access was encountered"), "{message}");
     assert!(run_folder(&sandbox.path("runs")).join("error.txt").exists());
+}
+
+#[test]
+fn a_gpu_without_kernels_is_too_old_and_auto_takes_the_cpu() {
+    let sandbox = Sandbox::new();
+    let recipe = small_recipe("ms", "uniform").replace("epochs = 3", "epochs = 1");
+    sandbox.write("small.toml", recipe);
+    let on =
+        |args: &[&'static str]| sandbox.curricle_on_fakecuda(args.iter().copied()).env("FAKECUDA_PASCAL", "1").assert();
+    let refusals: [(i32, &[&'static str]); 2] =
+        [(2, &["run", "small.toml", "--device", "cuda"]), (1, &["doctor", "--device", "cuda"])];
+    for (code, args) in refusals {
+        let refused = on(args).code(code);
+        let message = unwrapped(&(refused.stdout_text() + &refused.stderr_text()));
+        assert!(message.contains("the GPU is too old: libtorch has kernels for compute capability 7.5"), "{message}");
+        assert!(!message.contains("other CUDA programs"), "{message}");
+    }
+    let trained = on(&["run", "small.toml"]).success();
+    let warned = unwrapped(&trained.stderr_text());
+    assert!(warned.contains("using `cpu` although") && warned.contains("the GPU is too old"), "{warned}");
 }

@@ -7,9 +7,10 @@
 //!
 //! `recipes/methods/ms.toml` for ten epochs: 2,000 images of 32 pixels for training and 2,000 for testing, evaluated
 //! before training and after every second epoch. `benches/quickstart_peer.py` is the other side, with PyTorch's
-//! defaults and tuned; it gets the images and labels as a file, while the program draws them. Both are timed from
-//! the start of their process to its end, with as many threads as the machine has cores, and alternate.
-//! `QUICKSTART_ROUNDS` sets the number of rounds, 3 by default; the ratios are of medians.
+//! defaults and tuned; it gets the resolved recipe, so that it trains the same network, and the images and labels as a
+//! file, while the program draws them. Both are timed from the start of their process to its end, with as many threads
+//! as the machine has cores, and alternate. `QUICKSTART_ROUNDS` sets the number of rounds, 3 by default; the ratios are
+//! of medians.
 
 #[path = "../../../benches/cpu.rs"]
 mod cpu;
@@ -33,14 +34,15 @@ fn main() -> Result<(), Failure> {
     let rounds = std::env::var("QUICKSTART_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let folder = tempfile::tempdir()?;
     let images = folder.path().join("images.npz");
-    write_images(&images)?;
+    let recipe = folder.path().join("recipe.json");
+    write_inputs(&recipe, &images)?;
     println!("{}", cpu::name());
     let (mut ours, mut plain, mut tuned) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         let out = folder.path().join(format!("round-{round}"));
         ours.push(program(&out.join("ours"))?);
         for (how, times) in [("plain", &mut plain), ("tuned", &mut tuned)] {
-            times.push(peer(&python, &images, &out.join(how), how)?);
+            times.push(peer(&python, [&recipe, &images], &out.join(how), how)?);
         }
     }
     let seconds = median(ours);
@@ -51,18 +53,19 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The images and labels of the recipe, the training labels without noise.
-fn write_images(path: &Path) -> Result<(), Failure> {
+/// The resolved recipe, and its images and labels, the training labels without noise.
+fn write_inputs(resolved: &Path, images: &Path) -> Result<(), Failure> {
     let experiment = Experiment::load(Path::new(RECIPE), &[], &Registry::built_in())?;
     let recipe = &experiment.resolved.recipe;
+    std::fs::write(resolved, serde_json::to_string(recipe)?)?;
     let data = data::load(&recipe.data, &recipe.images)?;
     let mut arrays = Vec::new();
     for (name, split) in [("train", &data.train), ("test", &data.test)] {
-        let images = split.inputs.tensor().ok_or("the images are not in memory")?;
-        arrays.push((format!("{name}_images"), images.shallow_clone()));
+        let pixels = split.inputs.tensor().ok_or("the images are not in memory")?;
+        arrays.push((format!("{name}_images"), pixels.shallow_clone()));
         arrays.push((format!("{name}_labels"), Tensor::from_slice(&split.labels)));
     }
-    Ok(Tensor::write_npz(&arrays, path)?)
+    Ok(Tensor::write_npz(&arrays, images)?)
 }
 
 /// Seconds that the program takes.
@@ -73,10 +76,10 @@ fn program(out: &Path) -> Result<f64, Failure> {
 }
 
 /// Seconds that the script takes.
-fn peer(python: &str, images: &Path, out: &Path, how: &str) -> Result<f64, Failure> {
+fn peer(python: &str, inputs: [&Path; 2], out: &Path, how: &str) -> Result<f64, Failure> {
     std::fs::create_dir_all(out)?;
     let mut command = Command::new(python);
-    command.arg(PEER).arg(images).arg(out).arg(how).stdout(Stdio::null());
+    command.arg(PEER).args(inputs).arg(out).arg(how).stdout(Stdio::null());
     timed(command)
 }
 

@@ -83,10 +83,10 @@ impl Loss for ProxyAnchor {
             present = (own * weights.sign()).amin(0, false);
         }
         let in_batch = not_zero(&(present.sum(None) / -EXCLUDED));
-        // log(1 + Σ e^(z+αδ)) is minus the log-softmax of the last row.
-        let mut shares = exponents.log_softmax(1, None);
-        let sums = shares.select(1, samples).sum_dim_intlist(1, false, None).neg_();
-        let shares = shares.exp_().narrow(1, 0, samples);
+        // log(1 + Σ e^(z+αδ)) is minus the log-softmax of the last row. The shares are not its exponentials, because
+        // those of excluded terms underflow, which takes libtorch five times as long.
+        let sums = exponents.log_softmax(1, None).select(1, samples).sum_dim_intlist(1, false, None).neg_();
+        let shares = exponents.softmax(1, None).narrow(1, 0, samples);
         let (pull, push) = (sums.get(0) / &in_batch, sums.get(1) / classes as f64);
         let by_z = shares.get(0) / in_batch - shares.get(1) / classes as f64;
 
