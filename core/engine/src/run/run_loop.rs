@@ -209,6 +209,9 @@ impl<'a> RunLoop<'a> {
         let update = weighting::update(recipe, components, &known, &data.labels, weights, columns, round)?;
         last.weighting = update.scalars;
         let report = NoiseReport::new(&update.weights, &training.flipped);
+        if let Some(warning) = report.worse_than_chance().filter(|_| round == recipe.train.epochs) {
+            tracing::warn!("{warning}");
+        }
         last.weighting.extend(report.scalars().into_iter().map(|(name, value)| (name.to_string(), value)));
         last.columns = update.columns;
         last.training = embeddings;

@@ -44,6 +44,15 @@ impl NoiseReport {
         }
     }
 
+    /// A warning if the weights are lower for correctly labelled samples than for mislabelled ones.
+    pub(crate) fn worse_than_chance(&self) -> Option<String> {
+        let auroc = self.auroc.filter(|auroc| *auroc < 0.5)?;
+        Some(format!(
+            "the weights of the last round find the flipped labels worse than chance (AUROC {auroc:.2}), so training used \
+             many of them; `weights/auroc` shows since when. Compare with other weights, such as `knn` or `uniform`"
+        ))
+    }
+
     /// The defined metrics, by name.
     pub fn scalars(&self) -> Vec<(&'static str, f64)> {
         let Self { weight_clean, weight_noisy, auroc, average_precision, precision, recall } = *self;
@@ -81,6 +90,15 @@ fn share(split: f64, whole: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use serde_json::Value;
+
+    #[test]
+    fn weights_that_prefer_flipped_labels_are_warned_about() {
+        let flipped = [true, true, false, false];
+        let warning = |weights: [f64; 4]| NoiseReport::new(&weights, &flipped).worse_than_chance();
+        assert!(warning([1.0, 1.0, 0.0, 1.0]).is_some_and(|text| text.contains("AUROC 0.25")));
+        assert_eq!([warning([1.0; 4]), warning([0.0, 1.0, 1.0, 1.0])], [None, None]);
+        assert_eq!(NoiseReport::new(&[0.0, 1.0], &[false, false]).worse_than_chance(), None);
+    }
 
     #[test]
     fn metrics_match_scikit_learn() {
