@@ -12,6 +12,8 @@ use tch::{Device, Tensor};
 const NUMPY: &str = "np.savez(\"embeddings.npz\", embeddings=…, labels=…)";
 /// How to save embeddings in PyTorch, for messages.
 const PYTORCH: &str = "torch.save({\"embeddings\": …, \"labels\": …}, \"embeddings.pt\")";
+/// Number of names shown of a longer list.
+const SHOWN: usize = 5;
 
 /// Reads embeddings and labels. A `.npy` file holds one array, so its labels are in another file.
 pub fn read_embeddings(path: &Path, labels: Option<&Path>, device: Device) -> Result<EmbeddingFile> {
@@ -64,10 +66,16 @@ fn unreadable(path: &Path, error: &tch::TchError) -> Error {
 /// The tensors, if both that are needed are among them.
 fn complete(tensors: Vec<(String, Tensor)>, how: &str) -> Result<Vec<(String, Tensor)>, String> {
     let missing = ["embeddings", "labels"].into_iter().find(|name| tensors.iter().all(|(other, _)| other != name));
-    match missing {
-        None => Ok(tensors),
-        Some(name) => Err(format!("has no tensor named `{name}`; save it with `{how}`")),
+    let Some(name) = missing else { return Ok(tensors) };
+    if tensors.is_empty() {
+        return Err(format!(
+            "has no tensors with names; a single tensor has none, and NumPy arrays are read from `.npz` files only; \
+             save it with `{how}`"
+        ));
     }
+    let mut found: Vec<_> = tensors.iter().take(SHOWN).map(|(name, _)| format!("`{name}`")).collect();
+    found.extend((tensors.len() > SHOWN).then(|| "…".to_string()));
+    Err(format!("has no tensor named `{name}`, only {}; save it with `{how}`", found.join(", ")))
 }
 
 fn is_npz(bytes: &[u8]) -> bool {
@@ -78,6 +86,7 @@ fn is_npz(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     fn tensors() -> (Tensor, Tensor) {
         (Tensor::from_slice(&[1.0_f32, 0.0, 0.0, 1.0]).view([2, 2]), Tensor::from_slice(&[4_i64, 9]))
@@ -106,9 +115,16 @@ mod tests {
         embeddings.write_npy(file("e.npy")).unwrap();
         Tensor::write_npz(&[("x", &embeddings)], file("x.npz")).unwrap();
         std::fs::write(file("x.bin"), "something else").unwrap();
+        let mut empty = zip::ZipWriter::new(std::fs::File::create(file("x.pt")).unwrap());
+        empty.start_file("x/data.pkl", zip::write::FileOptions::default()).unwrap();
+        // `{}`, which is also what remains of a dictionary of NumPy arrays.
+        empty.write_all(b"\x80\x02}.").unwrap();
+        empty.finish().unwrap();
         let error = |name: &str| read_embeddings(&file(name), None, Device::Cpu).unwrap_err().to_string();
         assert!(error("e.npy").contains("--labels FILE"), "{}", error("e.npy"));
-        assert!(error("x.npz").contains("no tensor named `embeddings`; save it with `np.savez"), "{}", error("x.npz"));
+        let others = "no tensor named `embeddings`, only `x`; save it with `np.savez";
+        assert!(error("x.npz").contains(others), "{}", error("x.npz"));
+        assert!(error("x.pt").contains("no tensors with names; a single tensor has none"), "{}", error("x.pt"));
         assert!(error("x.bin").contains("is neither a safetensors"), "{}", error("x.bin"));
         let labels = read_embeddings(&file("x.npz"), Some(&file("e.npy")), Device::Cpu).unwrap_err().to_string();
         assert!(labels.contains("`--labels` is for `.npy` files"), "{labels}");

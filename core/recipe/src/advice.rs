@@ -82,7 +82,7 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
     if inherits_noise(written) {
         note(
             "noise",
-            "labels of your own images are flipped on purpose, because a recipe that this one extends is for \
+            "labels of your own data are flipped on purpose, because a recipe that this one extends is for \
              experiments with label noise; set `noise.name = \"none\"` to train on your labels as they are",
         );
     }
@@ -92,11 +92,11 @@ pub(crate) fn advice(written: Written) -> Vec<Problem> {
     found
 }
 
-/// Whether noise from one recipe is injected into own images from another. Noise that is written next to the data is
+/// Whether noise from one recipe is injected into own data from another. Noise that is written next to the data is
 /// meant.
 fn inherits_noise(written: Written) -> bool {
-    let own_images = matches!(written.recipe.data, DataRecipe::Folder(_) | DataRecipe::Csv(_));
+    let own = matches!(written.recipe.data, DataRecipe::Folder(_) | DataRecipe::Csv(_) | DataRecipe::Features(_));
     let injected = !matches!(written.recipe.noise, NoiseRecipe::None | NoiseRecipe::List { .. });
     let source = |path: &str| written.tree.origin_of(path).place().map(|place| place.source.name.clone());
-    own_images && injected && source("noise.name") != source("data.source")
+    own && injected && source("noise.name") != source("data.source")
 }

@@ -93,6 +93,10 @@ fn look(source: &Path, list: &FileList) -> Result<ImageSurvey> {
     let Some((width, height)) = median(DynamicImage::width).zip(median(DynamicImage::height)) else {
         let (files, problem) = (paths.len(), problem.unwrap_or_default());
         let help = match none_exists {
+            // An absolute path of another machine, to which `root` does not apply.
+            true if paths.iter().any(|path| Path::new(path).is_absolute()) => {
+                "\nhelp: the paths in the list are absolute; write them relative to the folder of the list or to `root`"
+            }
             true => "\nhelp: the paths are relative to the folder of the list, unless `root` names another folder",
             false => "",
         };
