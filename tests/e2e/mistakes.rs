@@ -101,8 +101,11 @@ fn init_refuses_lists_that_cannot_train() {
     let sandbox = Sandbox::new();
     sandbox.write_images("photos", 1, 4);
     sandbox.write("none.csv", "path,label\n");
-    let said = refused(&sandbox, &["init", "--images", "photos"]);
-    assert!(said.contains("`photos` has a single class"), "{said}");
+    sandbox.write("one.csv", "path,label\nphotos/class-000/0.ppm,a\nphotos/class-000/1.ppm,a\n");
+    let said = unwrapped(&sandbox.curricle(["init", "--images", "photos"]).assert().code(1).stderr_text());
+    assert!(said.contains("`photos`: needs at least 2 class folders, but has 1"), "{said}");
+    let said = refused(&sandbox, &["init", "--csv", "one.csv"]);
+    assert!(said.contains("`one.csv` has a single class"), "{said}");
     let said = unwrapped(&sandbox.curricle(["init", "--csv", "none.csv"]).assert().code(1).stderr_text());
     assert!(said.contains("`none.csv`: lists no images"), "{said}");
     assert!(!sandbox.path("recipe.toml").exists());

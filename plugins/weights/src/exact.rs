@@ -22,13 +22,10 @@
 //! they are moved together to the minimum of their quadratic, in O(N).
 
 use crate::exchange::exchange;
-use crate::problem::{Sums, WeightProblem};
+use crate::problem::{ROUNDING, Sums, WeightProblem};
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-
-/// Slopes this small relative to λ and ξ are rounding errors: with μ = 0 they must not flip a weight.
-pub(crate) const ROUNDING: f64 = 1e-13;
 
 /// The result of a solver.
 #[derive(Debug, Clone, PartialEq)]

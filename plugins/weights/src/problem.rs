@@ -13,6 +13,9 @@
 
 use crate::classes::Classes;
 
+/// Differences this small relative to their terms are rounding errors: with μ = 0 they must not flip a weight.
+pub(crate) const ROUNDING: f64 = 1e-13;
+
 /// One weight problem: fixed ξ±, λ and μ.
 #[derive(Debug, Clone, Copy)]
 pub struct WeightProblem<'a> {
