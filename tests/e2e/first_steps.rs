@@ -51,6 +51,8 @@ fn a_misspelt_recipe_is_corrected_and_a_setting_is_not_a_recipe() {
     assert!(message(&["run", "mine.toml"]).contains("did you mean `curricle:methods/bspml`?"));
     assert!(message(&["run", "methods/ms", "optimizer.lr=0.1"]).contains("use '--set optimizer.lr=0.1'"));
     assert!(message(&["check", "methods/ms", "optimizer.lr=0.1"]).contains("use `--set optimizer.lr=0.1`"));
+    assert!(message(&["run", "methods/ms", "--optimizer.lr=0.1"]).contains("use '--set optimizer.lr=VALUE'"));
+    assert!(!message(&["data", "optimizer.lr=0.1"]).contains("--set"));
 }
 
 #[test]
@@ -132,6 +134,9 @@ fn init_refuses_data_that_is_not_what_it_seems() {
     assert!(message.contains("`list.csv`: none of its 4 files can be decoded"), "{message}");
     assert!(message.contains("a/0.png`: No such file or directory"), "{message}");
     assert!(message.contains("relative to the folder of the list, unless `root` names another"), "{message}");
+    sandbox.write("absolute.csv", "/nowhere/a/0.png,a\n/nowhere/a/1.png,a\n/nowhere/b/0.png,b\n/nowhere/b/1.png,b\n");
+    let message = refused(&["--csv", "absolute.csv", "--root", "single"]);
+    assert!(message.contains("the paths in the list are absolute"), "{message}");
     let message = refused(&["--images", "list.csv"]);
     assert!(message.contains("it is a file; use `--csv` for a list of images"), "{message}");
     let message = refused(&["--csv", "single"]);
@@ -161,7 +166,7 @@ fn init_reads_a_list_of_images_in_another_folder() {
 }
 
 #[test]
-fn inherited_noise_on_own_images_is_a_warning() {
+fn inherited_noise_on_own_data_is_a_warning() {
     let sandbox = Sandbox::new();
     sandbox.write_images("photos", 6, 3);
     let data = "[data]\nsource = \"folder\"\npath = \"photos\"\n";
@@ -175,8 +180,12 @@ fn inherited_noise_on_own_images_is_a_warning() {
         report[0]["problems"].as_array().unwrap().iter().filter(|problem| problem["setting"] == "noise").count()
     };
     assert_eq!((warnings("inherits.toml"), warnings("meant.toml")), (1, 0));
+    let features = "[data]\nsource = \"features\"\npath = \"f.safetensors\"\n[backbone]\nname = \"mlp\"\n";
+    sandbox.write("features.toml", format!("extends = \"curricle:methods/ms\"\n{features}"));
+    let report = sandbox.curricle(["check", "--json", "--no-files", "features.toml"]).assert().success().json();
+    assert!(report.to_string().contains("flipped on purpose"), "{report}");
     let explained = sandbox.curricle(["explain", "inherits.toml"]).assert().success().stderr_text();
-    assert!(unwrapped(&explained).contains("labels of your own images are flipped on purpose"), "{explained}");
+    assert!(unwrapped(&explained).contains("labels of your own data are flipped on purpose"), "{explained}");
 }
 
 #[test]
@@ -207,6 +216,7 @@ fn completions_ask_the_program_for_recipes_and_components() {
     assert!(complete(&["bench", "quick"], "2").contains("quickstart"));
     assert!(complete(&["run", "methods/bs"], "2").contains("methods/bspml"));
     assert!(complete(&["probe", "loss", "proxy"], "3").contains("proxy_anchor"));
+    assert!(complete(&["run", "methods/ms", "--set", "train.ep"], "4").contains("train.epochs="));
 }
 
 #[test]

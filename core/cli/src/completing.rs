@@ -3,11 +3,11 @@
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{PathCompleter, ValueCompleter};
 use curricle_engine::Registry;
-use curricle_recipe::{Catalogue, Listing, Schema, built_in, listings};
+use curricle_recipe::{Catalogue, Schema, assignments, built_in, listings};
 use std::ffi::OsStr;
 
-fn all() -> Vec<Listing> {
-    listings(&Schema::of_recipes(&Registry::built_in().components()))
+fn schema() -> Schema {
+    Schema::of_recipes(&Registry::built_in().components())
 }
 
 /// Candidates that continue what has been typed.
@@ -30,31 +30,20 @@ pub(crate) fn recipes(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Kinds of components, for `curricle list`.
 pub(crate) fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let kinds = all().into_iter().map(|listing| (listing.kind, listing.summary));
+    let kinds = listings(&schema()).into_iter().map(|listing| (listing.kind, listing.summary));
     matching(typed, kinds.chain([("recipes".to_string(), "Built-in recipes.".to_string())]))
 }
 
 /// Names of losses and weight schemes, for `curricle probe`.
 pub(crate) fn probed(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let probed = all().into_iter().filter(|listing| matches!(listing.kind.as_str(), "loss" | "weights"));
+    let probed = listings(&schema()).into_iter().filter(|listing| matches!(listing.kind.as_str(), "loss" | "weights"));
     let choices = probed.flat_map(|listing| listing.choices);
     matching(typed, choices.map(|choice| (choice.name, choice.summary)))
 }
 
-/// Settings for `--set`: `loss.name=` and so on with the names of components, then all other settings.
+/// Settings for `--set`, with their values where these have names: `loss.name=ms`, `train.epochs=`.
 pub(crate) fn settings(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut candidates = Vec::new();
-    for listing in all() {
-        let Listing { kind, key, choices, .. } = listing;
-        for choice in choices {
-            candidates.push((format!("{kind}.{key}={}", choice.name), choice.summary));
-            let settings = choice.settings.into_iter();
-            candidates.extend(settings.map(|setting| (format!("{kind}.{}=", setting.name), setting.description)));
-        }
-    }
-    candidates.sort();
-    candidates.dedup_by(|a, b| a.0 == b.0);
-    matching(typed, candidates.into_iter())
+    matching(typed, assignments(&schema()).into_iter())
 }
 
 #[cfg(test)]
@@ -71,6 +60,11 @@ mod tests {
         assert_eq!(values(recipes(OsStr::new("curricle:methods/bs"))), ["curricle:methods/bspml"]);
         assert_eq!(values(probed(OsStr::new("proxy"))), ["proxy_anchor"]);
         assert_eq!(values(settings(OsStr::new("optimizer.name=adamw"))), ["optimizer.name=adamw"]);
-        assert_eq!(values(settings(OsStr::new("optimizer.nest"))), ["optimizer.nesterov="]);
+        assert_eq!(
+            values(settings(OsStr::new("optimizer.nest"))),
+            ["optimizer.nesterov=false", "optimizer.nesterov=true"]
+        );
+        assert_eq!(values(settings(OsStr::new("train.ep"))), ["train.epochs="]);
+        assert_eq!(values(settings(OsStr::new("sampler.name=p"))), ["sampler.name=pk"]);
     }
 }

@@ -74,27 +74,36 @@ fn main() -> ExitCode {
     }
 }
 
-/// Explains `--set` to users of hydra, who type `optimizer.lr=0.1` after the recipe.
+/// Explains `--set` to users of hydra, who type `optimizer.lr=0.1` after the recipe, and of argparse, who type
+/// `--epochs 3` or `--optimizer.lr=0.1`.
 fn suggest_set(mut error: clap::Error) -> clap::Error {
-    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
-        && !argument.starts_with('-')
-        && argument.contains('=')
-    {
-        let setting = argument.trim_start_matches('+');
-        let suggestion = format!("to override a setting of the recipe, use '--set {setting}'").into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion]));
-    }
-    // Users of argparse type `--epochs 3`. Only commands with a recipe have settings.
-    let takes_recipe = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("<RECIPE>"));
-    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
-        && argument.starts_with("--")
-        && takes_recipe
-        && error.get(ContextKind::SuggestedArg).is_none()
-    {
-        let suggestion = "settings of the recipe are given as '--set train.epochs=3'".to_string().into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion]));
-    }
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
+    let suggestion = if !takes_settings() {
+        return error;
+    } else if !argument.starts_with('-') && argument.contains('=') {
+        format!("to override a setting of the recipe, use '--set {}'", argument.trim_start_matches('+'))
+    } else if error.get(ContextKind::SuggestedArg).is_some() {
+        return error;
+    } else if let Some(setting) = argument.strip_prefix("--").filter(|argument| argument.contains('.')) {
+        format!("to override a setting of the recipe, use '--set {setting}=VALUE'")
+    } else if argument.starts_with("--") {
+        "settings of the recipe are given as '--set train.epochs=3'".to_string()
+    } else {
+        return error;
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![suggestion.into()]));
     error
+}
+
+/// Whether the command that was typed has the option `--set`.
+fn takes_settings() -> bool {
+    let mut command = Cli::command();
+    for word in std::env::args().skip(1) {
+        if let Some(inner) = command.find_subcommand(&word).cloned() {
+            command = inner;
+        }
+    }
+    command.get_arguments().any(|argument| argument.get_long() == Some("set"))
 }
 
 /// Corrects transposed letters, which clap does not recognise: `rnu`.

@@ -7,6 +7,7 @@
 
 mod advice;
 mod arguments;
+mod assignments;
 mod built_in;
 mod catalogue;
 mod contradictions;
@@ -40,6 +41,7 @@ mod tree;
 mod tune;
 mod validate;
 
+pub use assignments::assignments;
 pub use built_in::{BuiltIn, built_in};
 pub use catalogue::{Catalogue, ComponentSchema, Written};
 pub use hash::identity;
