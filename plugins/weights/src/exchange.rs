@@ -56,7 +56,7 @@ mod tests {
     fn weights_that_keep_the_hardest_samples_of_nearly_equal_ones_are_left() {
         let labels: Vec<i64> = (0..400).map(|i| i / 40).collect();
         let classes = Classes::new(&labels);
-        let hard = |a: usize| a % 5 == 0;
+        let hard = |a: usize| a.is_multiple_of(5);
         let (noise, xi_neg) = random_xi(400, 2);
         let xi_pos: Vec<f64> = (0..400).map(|a| 1.4 + 0.01 * noise[a] + if hard(a) { 0.03 } else { 0.0 }).collect();
         let xi_neg: Vec<f64> = xi_neg.iter().map(|x| 0.6 + 0.001 * x).collect();
