@@ -90,7 +90,7 @@ fn mistakes_are_reported_with_a_remedy() {
         let all = ["report"].into_iter().chain(args.iter().copied());
         sandbox.curricle(all).assert().code(2).stderr_text()
     };
-    assert!(wrong(&["rums"]).contains("`rums` is not a folder"));
+    assert!(wrong(&["rums"]).contains("there is no folder `rums`"));
     assert!(wrong(&["runs", "--against", "mss"]).contains("did you mean `ms`?"));
     assert!(wrong(&["runs", "--metrics", "recal@1"]).contains("did you mean `recall@1`?"));
     assert!(wrong(&["runs", "--out", "report"]).contains("--format"));
