@@ -20,6 +20,7 @@ use curricle_engine::caught;
 use curricle_recipe::nearest;
 use curricle_record::Exit;
 use error::{Error, Result};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -62,7 +63,7 @@ enum Command {
 fn main() -> ExitCode {
     // Answers the shell while a command line is being typed, and then exits.
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
-    let cli = Cli::try_parse().unwrap_or_else(|error| suggest_command(suggest_set(error)).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|error| suggest_command(suggest_set(error, std::env::args_os())).exit());
     output::set_up(&cli.output);
     // The inner result is the command's own; the outer one is a panic turned into an error.
     match caught("running the command", || Ok(dispatch(&cli.command))).map_err(Error::from).and_then(|result| result) {
@@ -76,9 +77,9 @@ fn main() -> ExitCode {
 
 /// Explains `--set` to users of hydra, who type `optimizer.lr=0.1` after the recipe, and of argparse, who type
 /// `--epochs 3` or `--optimizer.lr=0.1`.
-fn suggest_set(mut error: clap::Error) -> clap::Error {
+fn suggest_set(mut error: clap::Error, line: impl IntoIterator<Item = impl Into<OsString>>) -> clap::Error {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
-    let suggestion = if !takes_settings() {
+    let suggestion = if !takes_settings(line) {
         return error;
     } else if !argument.starts_with('-') && argument.contains('=') {
         format!("to override a setting of the recipe, use '--set {}'", argument.trim_start_matches('+'))
@@ -95,11 +96,11 @@ fn suggest_set(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Whether the command that was typed has the option `--set`.
-fn takes_settings() -> bool {
+/// Whether the command in a command line has the option `--set`.
+fn takes_settings(line: impl IntoIterator<Item = impl Into<OsString>>) -> bool {
     let mut command = Cli::command();
-    for word in std::env::args().skip(1) {
-        if let Some(inner) = command.find_subcommand(&word).cloned() {
+    for word in line.into_iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(word.into()).cloned() {
             command = inner;
         }
     }
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_unknown_option_explains_set_where_there_are_settings() {
-        let said = |line: &[&str]| suggest_set(Cli::try_parse_from(line).unwrap_err()).to_string();
+        let said = |line: &[&str]| suggest_set(Cli::try_parse_from(line).unwrap_err(), line).to_string();
         for command in ["run", "bench", "explain"] {
             let text = said(&["curricle", command, "r.toml", "--epochs", "3"]);
             assert!(text.contains("'--set train.epochs=3'"), "{text}");
@@ -172,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_setting_after_the_recipe_suggests_set() {
-        let error = Cli::try_parse_from(["curricle", "run", "r.toml", "+optimizer.lr=0.1"]).unwrap_err();
-        let text = suggest_set(error).to_string();
+        let line = ["curricle", "run", "r.toml", "+optimizer.lr=0.1"];
+        let text = suggest_set(Cli::try_parse_from(line).unwrap_err(), line).to_string();
         assert!(text.contains("use '--set optimizer.lr=0.1'"), "{text}");
     }
 }
