@@ -127,9 +127,11 @@ fn evaluate_by(input: &EvalInput, options: &EvalOptions, path: Path) -> Result<M
     let wanted: Vec<usize> = relevant.iter().map(|&r| if r == 0 { 0 } else { r.max(largest_k) }).collect();
     let excluded = relevant.iter().filter(|&&r| r == 0).count();
     if excluded == queries.len() {
-        return Err(Error::Input(
-            "no query has another sample of its class to find; check the labels and the query mask".into(),
-        ));
+        let reason = match input.query {
+            Some(_) => "no class of a query is among the other samples; check the labels and which samples are queries",
+            None => "every class has only one; check the labels, or the folders they come from",
+        };
+        return Err(Error::Input(format!("no query has another sample of its class to find: {reason}")));
     }
 
     let (ranked, clusters) = guard(|| {
