@@ -100,7 +100,9 @@ impl Sandbox {
     /// # Panics
     /// If it does not start.
     pub(crate) fn start<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Child {
-        let mut command = self.command(program(), args);
+        // Under `nohup` the tests' children would ignore SIGHUP.
+        let mut command = self.command("env", ["--default-signal=HUP"]);
+        command.arg(program()).args(args);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
     }
 
