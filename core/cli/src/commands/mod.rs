@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod audit;
+mod audit_output;
 mod audit_recipe;
 pub(crate) mod bench;
 pub(crate) mod check;
